@@ -42,6 +42,10 @@ install: ## install grapnel and grapnel-hook where "go install" puts programs
 pictures: ## make the pictures of the documentation again, with the output of the demo (needs tmux)
 	$(GO) run ./cmd/test/pictures docs/images
 
+.PHONY: screenshots
+screenshots: ## make the pictures of the browser page again, with Records of a demo (needs chromium)
+	$(GO) test -tags e2e -count=1 -run '^TestPictures$$' ./cmd/test/browser -args -pictures '$(CURDIR)/docs/images'
+
 .PHONY: build
 build: ## build grapnel and grapnel-hook into bin/
 	$(GO) build -o '$(BIN)' $(PROGRAMS)

@@ -142,10 +142,16 @@ type call struct {
 // call starts the hook program for a command.
 func (w *world) call(t testing.TB, session, command string) *call {
 	t.Helper()
+	return w.fires(t, "claude-code", command, served.Event(w.root, session, "toolu_"+session, command))
+}
+
+// fires starts the hook program for a payload of an agent.
+func (w *world) fires(t testing.TB, agent, command string, payload []byte) *call {
+	t.Helper()
 	c := &call{command: command, ended: make(chan error, 1)}
-	cmd := exec.Command(served.Exe(w.bin, "grapnel-hook"), "claude-code", "--root", w.root)
+	cmd := exec.Command(served.Exe(w.bin, "grapnel-hook"), agent, "--root", w.root)
 	cmd.Dir, cmd.Env = served.Project(w.root), append(served.Env(w.root), "CLAUDE_CODE_ENTRYPOINT=sdk-cli")
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(served.Event(w.root, session, "toolu_"+session, command)), &c.stdout, &c.stderr
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(payload), &c.stdout, &c.stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
