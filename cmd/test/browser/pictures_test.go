@@ -1,4 +1,4 @@
-//go:build e2e
+//go:build e2e && linux
 
 package browser
 
@@ -107,8 +107,11 @@ func TestPictures(t *testing.T) {
 	}
 	total, user := 0, w.place.Identity().User
 	for _, shot := range [][3]string{
-		{"overview", "/", "h2 >> text=Stopped last"}, {"approvals", "/approvals", "#inbox li"}, {"events", "/events", "#status >> text=Live"},
-		{"record", record, "h2 >> text=Reply"}, {"policy", "/policy?dir=" + url.QueryEscape(served.Project(w.root)), "summary >> nth=0"},
+		{"overview", "/", "h2 >> text=Stopped last"},
+		{"approvals", "/approvals", "#inbox li"},
+		{"events", "/events", "#status >> text=Live"},
+		{"record", record, "h2 >> text=Reply"},
+		{"policy", "/policy?dir=" + url.QueryEscape(served.Project(w.root)), "summary >> nth=0"},
 	} {
 		p.visit(t, base+shot[1])
 		p.sees(t, shot[2])

@@ -1,4 +1,4 @@
-//go:build e2e
+//go:build e2e && linux
 
 package browser
 
@@ -37,7 +37,7 @@ type world struct {
 // newWorld makes a world and starts its daemon.
 func newWorld(t testing.TB, policy string, prepare ...func(local.Place)) *world {
 	t.Helper()
-	root, err := os.MkdirTemp("", "gb-") // short, because the path of a socket is
+	root, err := os.MkdirTemp("", "gb-") //nolint:usetesting // the path of a socket is short
 	if err != nil {
 		t.Fatal(err)
 	}
