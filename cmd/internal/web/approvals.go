@@ -100,7 +100,7 @@ func (s *Site) answer(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "answer: want once, session or deny", http.StatusBadRequest)
 		return
 	}
-	s.decide(w, r, id, allow.Decision{Where: inBrowser, Yes: choice != "deny", Session: choice == "session", Reason: strings.TrimSpace(r.PostFormValue("reason"))})
+	s.decide(w, r, id, allow.Decision{Where: inBrowser, Yes: choice != "deny", Session: choice == "session", Reason: strings.TrimSpace(strings.ReplaceAll(r.PostFormValue("reason"), "\r\n", "\n"))})
 }
 
 // decide answers a request and shows the answer in force.

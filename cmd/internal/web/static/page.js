@@ -94,21 +94,27 @@ if (inbox) {
 	notify.addEventListener("click", async () => { notify.hidden = (await Notification.requestPermission()) !== "default"; });
 
 	const title = document.title;
+	const news = document.getElementById("news");
 	const show = async (ids) => {
 		const known = Array.from(inbox.children, (li) => li.id);
 		const fresh = ids.filter((id) => !known.includes(id));
-		for (const li of [...inbox.children]) {
-			if (!ids.includes(li.id) && !li.contains(document.activeElement)) li.remove();
+		const ended = known.filter((id) => !ids.includes(id));
+		for (const id of ended) {
+			const li = document.getElementById(id);
+			if (!li.contains(document.activeElement)) li.remove();
 		}
-		if (fresh.length > 0) {
+		if (fresh.length + ended.length > 0) {
 			const page = new DOMParser().parseFromString(await (await fetch("/approvals")).text(), "text/html");
 			fillKeys(page);
 			showTimes(page);
+			const answered = document.getElementById("answered");
+			if (!answered.contains(document.activeElement)) answered.replaceWith(document.adoptNode(page.getElementById("answered")));
+			if (ended.length > 0) news.textContent = "A call does not wait any more: see its answer below.";
 			for (const id of fresh.reverse()) {
 				const li = page.getElementById(id);
 				if (!li) continue;
 				inbox.prepend(document.adoptNode(li));
-				document.getElementById("news").textContent = `A call waits for you: ${li.querySelector("h2").textContent}`;
+				news.textContent = `A call waits for you: ${li.querySelector("h2").textContent}`;
 				if (document.hidden && "Notification" in window && Notification.permission === "granted") {
 					new Notification("Grapnel: a call waits for you", { body: li.querySelector("h2").textContent, tag: id }).onclick = () => window.focus();
 				}
@@ -117,6 +123,9 @@ if (inbox) {
 		document.getElementById("nothing").hidden = inbox.children.length > 0;
 		document.title = ids.length > 0 ? `(${ids.length}) ${title}` : title;
 	};
+	const lost = "The daemon does not answer. This page tries again.";
 	const stream = new EventSource("/approvals/stream");
+	stream.onerror = () => { news.textContent = lost; };
+	stream.onopen = () => { if (news.textContent === lost) news.textContent = ""; };
 	stream.onmessage = (message) => show(message.data.split(" ").filter(Boolean).map((id) => `r${id}`));
 }
