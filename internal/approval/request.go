@@ -32,7 +32,8 @@ type Request struct {
 	Policy   string    `json:"policy,omitempty"` // digest of the policies in force
 	Hooks    []string  `json:"hooks"`            // full names of the hooks that ask
 	Question string    `json:"question,omitempty"`
-	Record   string    `json:"record"` // ID of the event, and of its Record after the answer
+	Record   string    `json:"record"`            // ID of the event, and of its Record after the answer
+	Changed  bool      `json:"changed,omitempty"` // hooks changed the call
 
 	// Line is the masked Record of the question, as in the log, with all of the event: all that a yes
 	// covers.

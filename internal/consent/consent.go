@@ -48,12 +48,13 @@ func Patience(rec installation.Record, row *dialect.EventRow, native string) tim
 // An Asker asks a person about the call of one event. Set, Spool and Place are required.
 type Asker struct {
 	Place    local.Place
-	Spool    *spool.Spool // gets the Records of requests
-	Set      *policy.Set  // the policies in force
-	Policies string       // their digest
-	Agent    string       // name of the agent, if the event names none
-	Until    time.Time    // when the agent must have a reply; zero = it waits for any time
-	Terminal bool         // a person at the agent's terminal sees the agent's own question
+	Spool    *spool.Spool   // gets the Records of requests
+	Set      *policy.Set    // the policies in force
+	Policies string         // their digest
+	Agent    string         // name of the agent, if the event names none
+	Until    time.Time      // when the agent must have a reply; zero = it waits for any time
+	Sent     *grapnel.Event // before changes by hooks; nil = unknown
+	Terminal bool           // a person at the agent's terminal sees the agent's own question
 
 	Waiting func(until time.Time)                                                    // called before each wait; may be nil
 	Notify  func(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spec) error // runs observing hooks now
@@ -197,6 +198,7 @@ func (k *Asker) request(store approval.Store, ev *grapnel.Event, hooks []grapnel
 	if r.Digest == "" {
 		return nil, fmt.Errorf("the calls that a person can approve cannot be stored in %s", store)
 	}
+	r.Changed = k.Sent != nil && store.Digest(k.Sent) != r.Digest
 	r.Waits = r.Until
 	if !k.Until.IsZero() {
 		r.Waits = earlier(r.Waits, k.Until.UTC())

@@ -34,7 +34,7 @@ func Pending(place local.Place) ([]approval.Request, error) {
 
 // Asked returns the call of a request. All of its event is in the request.
 func Asked(place local.Place, r *approval.Request) (*Call, error) {
-	c := &Call{Entry: &spool.Entry{}, Request: r}
+	c := &Call{Entry: &spool.Entry{}, Request: r, Changed: r.Changed}
 	if err := json.Unmarshal(r.Line, c.Entry); err != nil {
 		return nil, fmt.Errorf("cannot read the call of the request %s: %w", r.ID, err)
 	}

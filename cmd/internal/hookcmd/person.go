@@ -29,7 +29,7 @@ func (p *person) ask(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Hoo
 
 func (p *person) asker(terminal bool) *consent.Asker {
 	return &consent.Asker{
-		Place: p.place, Spool: p.firing.spool, Set: p.firing.set, Policies: p.firing.policies(),
+		Place: p.place, Sent: p.got.Event, Spool: p.firing.spool, Set: p.firing.set, Policies: p.firing.policies(),
 		Until: p.inv.watch.start().Add(p.patience()), Terminal: terminal, Waiting: p.inv.watch.extend, Lost: p.firing.lost,
 		Notify: func(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spec) error {
 			if err := (queue{p.firing.spool}).Run(ctx, ev, hooks); err != nil {

@@ -103,7 +103,7 @@ func TestPersonAnswers(t *testing.T) {
 			"git push --tags":  {approval.Denied, "ada denied this call: the tests are red. Do not try"},
 		} {
 			r, reply := asking(t, place, args, bash("s", command))
-			if !strings.Contains(string(r.Line), `"command":"`+command+`"`) || r.Question != "Push now?" || r.Scope.Session != "s" || len(r.Hooks) != 1 {
+			if !strings.Contains(string(r.Line), `"command":"`+command+`"`) || r.Question != "Push now?" || r.Changed || r.Scope.Session != "s" || len(r.Hooks) != 1 {
 				t.Errorf("%s: the request is %+v", way, r)
 			}
 			answers(t, place, r, tt.state, nil)
@@ -145,7 +145,7 @@ func TestPersonSeesTheFinalInput(t *testing.T) {
 		t.Errorf("a blocked call: %+v", got)
 	}
 	r, reply := asking(t, place, args, bash("s", "git push --forec --token ghp_"+strings.Repeat("a", 36)))
-	if !strings.Contains(string(r.Line), "--force ") || strings.Contains(string(r.Line), "--forec") || strings.Contains(string(r.Line), "aaaaaa") {
+	if !r.Changed || !strings.Contains(string(r.Line), "--force ") || strings.Contains(string(r.Line), "--forec") || strings.Contains(string(r.Line), "aaaaaa") {
 		t.Errorf("the person sees %s", r.Line)
 	}
 	answers(t, place, r, approval.Approved, nil)
