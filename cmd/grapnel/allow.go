@@ -196,7 +196,7 @@ func (c *console) decide(place local.Place, r *approval.Request, d allow.Decisio
 		return fmt.Errorf("nothing has changed: the request was %v", a)
 	case a.State == approval.Denied:
 		fmt.Fprintln(c.Out, "denied: the agent does not run the call")
-	case r.Waits.After(a.Time):
+	case a.Waited:
 		fmt.Fprintln(c.Out, "approved: the agent continues")
 	default:
 		fmt.Fprintf(c.Out, "approved %v; tell the agent to try again; \"grapnel allow --revoke %s\" ends it\n", a.Grant, a.Grant.ID)

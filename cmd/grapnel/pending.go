@@ -53,7 +53,7 @@ func (c *console) pending(place local.Place) error {
 			about = watch.About(call.Entry, maxAllowedText)
 		}
 		state := "the agent waits"
-		if now.After(r.Waits) {
+		if !r.Waiting(now) {
 			state = "the agent must retry the call"
 		}
 		fmt.Fprintf(c.Out, "%s  %s\n", c.Paint(cli.Bold, r.ID), printable.Line(strings.TrimSpace(r.Scope.Agent+" "+r.Scope.Tool+" "+about)))

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
@@ -27,6 +28,7 @@ type Request struct {
 	Since    time.Time `json:"since"`
 	Until    time.Time `json:"until"` // later, no answer counts
 	Waits    time.Time `json:"waits"` // until then the agent waits; later it must retry the call
+	PID      int       `json:"pid"`   // of the program that waits
 	Scope    Scope     `json:"scope"`
 	Digest   string    `json:"digest"`           // of the call, see [Store.Digest]
 	Policy   string    `json:"policy,omitempty"` // digest of the policies in force
@@ -59,7 +61,8 @@ type Answer struct {
 	By     string    `json:"by,omitempty"` // name of the person
 	Reason string    `json:"reason,omitempty"`
 	Time   time.Time `json:"time"`
-	Grant  *Grant    `json:"grant,omitempty"` // of a yes
+	Grant  *Grant    `json:"grant,omitempty"`  // of a yes
+	Waited bool      `json:"waited,omitempty"` // the agent waited for it
 }
 
 // String describes the answer in a few words: denied by ada at 15:04:05.
@@ -173,6 +176,20 @@ func (r *Request) Open(now time.Time) bool {
 	return r.Answer == nil && now.Before(r.Until) && !now.Before(r.Since)
 }
 
+// Waiting reports whether a program waits for the answer at a time. A program in another container
+// cannot be seen, and counts as ended.
+func (r *Request) Waiting(now time.Time) bool {
+	if !now.Before(r.Waits) {
+		return false
+	}
+	p, err := os.FindProcess(r.PID)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = p.Release() }()
+	return !errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone)
+}
+
 // Answer ends a Request. Only the first answer counts, also of several processes: the result is the
 // answer in force, and whether it is this one.
 func (s Store) Answer(id string, a *Answer) (*Answer, bool, error) {
@@ -271,7 +288,7 @@ func (s Store) Earlier(r *Request, now time.Time) *Request {
 			continue
 		}
 		switch a := e.Answer; {
-		case a == nil && e.Open(now) && now.After(e.Waits),
+		case a == nil && e.Open(now) && !e.Waiting(now),
 			a != nil && a.State == Denied && now.Before(e.Until),
 			a != nil && a.State == Approved && a.Grant != nil && a.Grant.active(now) && !s.spent(a.Grant):
 			return e

@@ -17,7 +17,7 @@ import (
 func request(t *testing.T, s approval.Store, command string, at time.Time) *approval.Request {
 	t.Helper()
 	r := &approval.Request{
-		ID: approval.NewID(), Since: at, Until: at.Add(10 * time.Minute), Waits: at.Add(time.Minute), Digest: s.Digest(call(command)), Policy: "p",
+		ID: approval.NewID(), PID: os.Getpid(), Since: at, Until: at.Add(10 * time.Minute), Waits: at.Add(time.Minute), Digest: s.Digest(call(command)), Policy: "p",
 		Scope: approval.Scope{Agent: "codex", Session: "s", Dir: "/work"}, Hooks: []string{"user::a"}, Record: "r", Line: []byte(`{}`),
 	}
 	if err := s.Ask(r); err != nil {
@@ -155,6 +155,17 @@ func TestEarlier(t *testing.T) {
 	}
 	if e := s.Earlier(same("make"), now.Add(2*time.Minute)); e == nil || e.ID != first.ID {
 		t.Errorf("the retry has the request %+v", e)
+	}
+	dead := *first
+	dead.PID = 1 << 30 // no system has this process
+	if err := s.Ask(&dead); err != nil {
+		t.Fatal(err)
+	}
+	if e := s.Earlier(same("make"), now.Add(time.Second)); e == nil || e.ID != first.ID || e.Waiting(now.Add(time.Second)) {
+		t.Errorf("after the agent was killed, the retry has the request %+v", e)
+	}
+	if err := s.Ask(first); err != nil {
+		t.Fatal(err)
 	}
 	other := same("make")
 	other.Scope.Session = "t"

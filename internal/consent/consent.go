@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -111,7 +112,7 @@ func (k *Asker) answer(ctx context.Context, ev *grapnel.Event, hooks []grapnel.H
 		if e.Answer != nil {
 			return k.result(store, e, e.Answer, ev, t)
 		}
-		e.Waits, e.Record, e.Line, r = r.Waits, r.Record, r.Line, e // the agent retries the call
+		e.Waits, e.PID, e.Record, e.Line, r = r.Waits, r.PID, r.Record, r.Line, e // the agent retries the call
 		if e.Waits.After(e.Until) {
 			e.Waits = e.Until
 		}
@@ -192,7 +193,7 @@ func pending(r *approval.Request) grapnel.Outcome {
 func (k *Asker) request(store approval.Store, ev *grapnel.Event, hooks []grapnel.HookRun, t terms) (*approval.Request, error) {
 	now := time.Now()
 	r := &approval.Request{
-		ID: approval.NewID(), Since: now.UTC(), Until: now.UTC().Add(t.within), Digest: store.Digest(ev), Policy: k.Policies, Record: ev.ID,
+		ID: approval.NewID(), PID: os.Getpid(), Since: now.UTC(), Until: now.UTC().Add(t.within), Digest: store.Digest(ev), Policy: k.Policies, Record: ev.ID,
 		Scope: approval.Scope{Agent: cmp.Or(ev.Agent.Name, k.Agent), Event: ev.Kind, Tool: ev.ToolName(), Dir: ev.Session.CWD, Session: ev.Session.ID},
 	}
 	if r.Digest == "" {

@@ -85,7 +85,7 @@ func Decide(place local.Place, id string, d Decision) (*approval.Answer, bool, e
 		return nil, false, err
 	}
 	by := place.Identity().User
-	a := &approval.Answer{State: approval.Denied, By: by, Reason: d.Reason, Time: now.UTC()}
+	a := &approval.Answer{State: approval.Denied, By: by, Reason: d.Reason, Time: now.UTC(), Waited: r.Waiting(now)}
 	if d.Yes {
 		if err := call.Allowable(); err != nil {
 			return nil, false, err

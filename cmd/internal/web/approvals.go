@@ -65,7 +65,7 @@ func (s *Site) approvals(w http.ResponseWriter, r *http.Request) {
 	for i := range requests {
 		call, err := s.Inbox.Call(&requests[i])
 		if errs = append(errs, err); err == nil {
-			data.Open = append(data.Open, asked{Call: call, Waits: s.Now().Before(call.Request.Waits), MayAnswer: data.Confirmed, Problem: call.Allowable()})
+			data.Open = append(data.Open, asked{Call: call, Waits: call.Request.Waiting(s.Now()), MayAnswer: data.Confirmed, Problem: call.Allowable()})
 		}
 	}
 	words := r.URL.Query()
@@ -82,7 +82,7 @@ func notice(r *approval.Request, late bool) string {
 	switch a := r.Answer; {
 	case late:
 		return fmt.Sprintf("Nothing has changed: the request was %v.", a)
-	case a.State == approval.Approved && r.Waits.After(a.Time):
+	case a.State == approval.Approved && a.Waited:
 		return "Approved: the agent continues."
 	case a.State == approval.Approved:
 		return "Approved. Tell the agent to try again."

@@ -61,7 +61,7 @@ func (i testInbox) Call(r *approval.Request) (*allow.Call, error) {
 }
 
 func (i testInbox) Decide(id string, d allow.Decision) (*approval.Answer, bool, error) {
-	a := &approval.Answer{State: approval.Denied, By: "ada", Reason: d.Reason, Time: time.Now()}
+	a := &approval.Answer{State: approval.Denied, By: "ada", Reason: d.Reason, Time: time.Now(), Waited: true}
 	if d.Yes {
 		a.State = approval.Approved
 	}
@@ -532,7 +532,7 @@ func TestApprovals(t *testing.T) {
 	ask := func(id string) {
 		t.Helper()
 		now := f.clock.Now()
-		if err := f.inbox.Ask(&approval.Request{ID: id, Since: now, Until: now.Add(time.Minute), Waits: now.Add(time.Minute), Question: hostile, Line: json.RawMessage("{}")}); err != nil {
+		if err := f.inbox.Ask(&approval.Request{ID: id, Since: now, Until: now.Add(time.Minute), Waits: now.Add(time.Minute), PID: os.Getpid(), Question: hostile, Line: json.RawMessage("{}")}); err != nil {
 			t.Fatal(err)
 		}
 	}
