@@ -19,6 +19,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hooks"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
+	"github.com/grapnel-dev/grapnel/cmd/internal/records"
 	"github.com/grapnel-dev/grapnel/cmd/internal/stats"
 	"github.com/grapnel-dev/grapnel/cmd/internal/watch"
 	"github.com/grapnel-dev/grapnel/dialect"
@@ -37,8 +38,14 @@ var funcs = template.FuncMap{
 	"links": func() [][2]string {
 		return [][2]string{{"/", "Overview"}, {"/approvals", "Approvals"}, {"/events", "Events"}, {"/sessions", "Sessions"}, {"/policy", "Policy"}, {"/deliveries", "Deliveries"}}
 	},
-	"line":   func(v any) string { return printable.Line(fmt.Sprint(v)) },
-	"text":   func(v any) string { return printable.Text(fmt.Sprint(v)) },
+	"line": func(v any) string { return printable.Line(fmt.Sprint(v)) },
+	"text": func(v any) string { return printable.Text(fmt.Sprint(v)) },
+	"kind": func(k grapnel.Kind) string {
+		if own, ok := strings.CutPrefix(string(k), records.Own); ok {
+			return strings.ToLower(own)
+		}
+		return string(k)
+	},
 	"lines":  func(text string) []string { return strings.Split(text, "\n") },
 	"number": printable.Number,
 	"count":  printable.Count,
