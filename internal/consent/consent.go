@@ -52,6 +52,7 @@ type Asker struct {
 	Spool    *spool.Spool   // gets the Records of requests
 	Set      *policy.Set    // the policies in force
 	Policies string         // their digest
+	Current  func() string  // digest of the policies in force now; nil = Policies
 	Agent    string         // name of the agent, if the event names none
 	Until    time.Time      // when the agent must have a reply; zero = it waits for any time
 	Sent     *grapnel.Event // before changes by hooks; nil = unknown
@@ -163,6 +164,9 @@ func (k *Asker) result(store approval.Store, r *approval.Request, a *approval.An
 	by := cmp.Or(a.By, "a person")
 	switch a.State {
 	case approval.Approved:
+		if k.Current != nil && k.Current() != k.Policies {
+			return "", block(fmt.Sprintf("%s approved this call, but the policies have changed since the question. Retry exactly the same call, so that the new policies judge it.", by)), nil
+		}
 		if store.Spend(r, a, ev.ID, time.Now()) {
 			_, _, _ = store.Answer(r.ID, a) // a grant can come without an answer; if this fails, the request ends with its time
 			return a.Grant.ID, grapnel.Outcome{}, nil

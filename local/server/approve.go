@@ -25,7 +25,7 @@ func (e *Engine) approved(ctx context.Context, ev *grapnel.Event, hook *grapnel.
 
 func (e *Engine) asksPerson(now *loaded) *consent.Asker {
 	return &consent.Asker{
-		Place: e.place, Spool: now.records, Set: &now.set, Policies: now.digest, Agent: e.opts.Agent, Notify: e.background,
+		Place: e.place, Spool: now.records, Set: &now.set, Policies: now.digest, Current: func() string { return e.now.Load().digest }, Agent: e.opts.Agent, Notify: e.background,
 		Lost: func(err error) {
 			_ = spool.AddLoss(now.records.Dir(), err, time.Now())
 			e.log.Error("Record of a request for a person lost", "error", err)

@@ -312,7 +312,7 @@ func answer(ctx context.Context, inv invocation, d *dialect.Dialect, input diale
 		}
 		return f.set.Digest()
 	})
-	f.approvals.Policy, f.person = f.policies, &person{place, got, &inv, f}
+	f.approvals.Policy = f.policies
 	run := local.Runner(place)
 	dirs, rootless := place.SessionDirs(got.Event, true)
 	f.rootless = rootless
@@ -336,6 +336,7 @@ func answer(ctx context.Context, inv invocation, d *dialect.Dialect, input diale
 		set.Specs = append(set.Specs, f.notices(got.Event.Kind)...)
 		return nil
 	}
+	f.person = &person{place, got, &inv, f, opts}
 	engine, err := local.Open(ctx, opts)
 	if err != nil {
 		return lastResort(ctx, d, input, err), false

@@ -20,6 +20,7 @@ type person struct {
 	got    dialect.Received
 	inv    *invocation
 	firing *firing
+	opts   *local.Options // with which the policies were loaded
 }
 
 // ask implements grapnel.Approval.Ask.
@@ -29,7 +30,7 @@ func (p *person) ask(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Hoo
 
 func (p *person) asker(terminal bool) *consent.Asker {
 	return &consent.Asker{
-		Place: p.place, Sent: p.got.Event, Spool: p.firing.spool, Set: p.firing.set, Policies: p.firing.policies(),
+		Place: p.place, Sent: p.got.Event, Spool: p.firing.spool, Set: p.firing.set, Policies: p.firing.policies(), Current: p.policies,
 		Until: p.inv.watch.start().Add(p.patience()), Terminal: terminal, Waiting: p.inv.watch.extend, Lost: p.firing.lost,
 		Notify: func(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spec) error {
 			if err := (queue{p.firing.spool}).Run(ctx, ev, hooks); err != nil {
@@ -38,6 +39,17 @@ func (p *person) asker(terminal bool) *consent.Asker {
 			return startDrain(*p.inv)
 		},
 	}
+}
+
+// policies returns the digest of the policies in force now. Without one, no yes counts.
+func (p *person) policies() string {
+	again := *p.opts
+	again.Loaded = nil
+	engine, err := local.Open(context.Background(), &again)
+	if err != nil {
+		return ""
+	}
+	return engine.Set.Digest()
 }
 
 // patience returns how long the agent waits for the reply to the event.

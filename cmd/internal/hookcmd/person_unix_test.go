@@ -4,6 +4,7 @@ package hookcmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -197,6 +198,30 @@ func TestPersonForged(t *testing.T) {
 	}
 }
 
+// A yes to a question of a policy that has changed meanwhile does not count: the new policy judges
+// the call.
+func TestPersonPolicyChanged(t *testing.T) {
+	t.Parallel()
+	root := rootWith(t, personPolicy)
+	place, err := local.Locate(root, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	args, payload := []string{"claude-code", "--root", root}, bash("s", "git push")
+	r, reply := asking(t, place, args, payload)
+	before := time.Now().Add(-time.Minute) // a change takes effect when the file has settled
+	if err := errors.Join(os.WriteFile(place.Policy, []byte(strings.Replace(personPolicy, "git push origin main", "git push", 1)), 0o600), os.Chtimes(place.Policy, before, before)); err != nil {
+		t.Fatal(err)
+	}
+	answers(t, place, r, approval.Approved, nil)
+	if got := reply(); !strings.Contains(got.Stdout, `"deny"`) || !strings.Contains(got.Stdout, "the policies have changed since the question") {
+		t.Errorf("%+v", got)
+	}
+	if got := program(args, payload); !strings.Contains(got.Stdout, "Not to main.") {
+		t.Errorf("the retry: %+v", got)
+	}
+}
+
 // A grant that names a policy is valid under this policy only.
 func TestGrantOfAPolicy(t *testing.T) {
 	t.Parallel()
@@ -345,7 +370,7 @@ func TestPersonTimes(t *testing.T) {
 				inv := &invocation{root: root}
 				inv.watch = newWatchdog(inv, d, false)
 				f := &firing{set: &engine.Set, spool: sp, keep: spooled{sp}, watch: inv.watch, policies: sync.OnceValue(engine.Set.Digest)}
-				p := &person{place, got, inv, f}
+				p := &person{place, got, inv, f, &local.Options{Place: &place}}
 				begun := time.Now()
 				id, out := p.asker(tt.terminal).Ask(t.Context(), got.Event, []grapnel.HookRun{{Name: "ask-push", Source: place.Policy, Decision: grapnel.Ask}})
 				took := time.Since(begun)
