@@ -57,7 +57,7 @@ func Unlogged(ctx context.Context, place local.Place, since time.Time, removed b
 		switch {
 		case k.Record.Event == records.Own+granted && len(k.Reasons) > 0:
 			logged[k.ID], known[k.Approval] = k.Reasons[0].Text, true
-		case k.Approval != "" && !k.Late && !k.Time.Before(since):
+		case k.Approval != "" && !k.Late && !k.Time.Before(since) && !strings.HasPrefix(string(k.Record.Event), records.Own):
 			passed = append(passed, k.Entry)
 		}
 	}
