@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 )
 
 // An Approval says whether a person has approved a call; see Options.Approved.
@@ -115,11 +116,13 @@ func (f *firing) askPerson(ctx context.Context, v Verdict) Verdict {
 	}
 	var id string
 	var out Outcome
+	begun := time.Now()
 	func() {
 		var failed error
 		defer caught(&failed) // the question remains
 		id, out = ask(ctx, f.ev, hooks)
 	}()
+	f.waited = time.Since(begun)
 	switch {
 	case id != "":
 		f.approval, f.agreed = cmp.Or(f.approval, id), true

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/grapnel-dev/grapnel"
 )
@@ -194,6 +195,7 @@ func TestAsk(t *testing.T) {
 	}
 	block := grapnel.Spec{Name: "block", Hook: decides(grapnel.Block, "no")}
 	changes := grapnel.Spec{Name: "changes", Phase: grapnel.PhaseRewrite, Hook: returns(setCommand("other"))}
+	const patience = 5 * time.Millisecond // of the person, which is no time of the hooks
 	yes := func(*grapnel.Event) (string, grapnel.Outcome) { return "grant-1", grapnel.Outcome{} }
 	no := func(*grapnel.Event) (string, grapnel.Outcome) {
 		return "", grapnel.Outcome{Decision: grapnel.Block, Reason: "not today"}
@@ -232,6 +234,7 @@ func TestAsk(t *testing.T) {
 				return grapnel.Approval{How: "a browser", Ask: func(_ context.Context, ev *grapnel.Event, hooks []grapnel.HookRun) (string, grapnel.Outcome) {
 					for _, h := range hooks {
 						asked += h.Name + " "
+						time.Sleep(patience)
 						if h.Outcome.Reason != h.Name+"?" {
 							t.Errorf("the question of %s is %q", h.Name, h.Outcome.Reason)
 						}
@@ -248,9 +251,13 @@ func TestAsk(t *testing.T) {
 			}
 			ev := toolEvent("make")
 			ev.Terms = &grapnel.Terms{Can: tt.can}
+			begun := time.Now()
 			v := engine.Fire(t.Context(), ev)
 			if v.Decision != tt.want || v.Reason() != tt.reason || asked != tt.asked {
 				t.Errorf("Fire = %v %q, asked %q; want %v %q, asked %q", v.Decision, v.Reason(), asked, tt.want, tt.reason, tt.asked)
+			}
+			if all := time.Since(begun); asked != "" && rec.MS > float64((all-patience).Microseconds())/1000 {
+				t.Errorf("the Record has %v ms of %v, and the person took %v of them", rec.MS, all, patience)
 			}
 			if agreed := tt.want <= grapnel.Allow; (rec.Approval == "grant-1") != agreed {
 				t.Errorf("the Record has the approval %q", rec.Approval)

@@ -560,7 +560,7 @@ func (f *firing) newRecord(v *Verdict, begun time.Time) *Record {
 		}
 		rec.Hooks = append(rec.Hooks, run)
 	}
-	rec.MS = milliseconds(time.Since(begun))
+	rec.MS = milliseconds(time.Since(begun) - f.waited)
 	return rec
 }
 

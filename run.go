@@ -42,11 +42,12 @@ type firing struct {
 	blocked   bool // no further hooks run
 	step      uint16
 	record    bool
-	unread    error  // error of an unreadable event, for which no hook runs
-	approval  string // ID of the approval that was used
-	agreed    bool   // a person has just said yes
-	refused   string // why a person has just said no
-	heard     *tally // collects the runs of observing hooks; nil = not needed
+	unread    error         // error of an unreadable event, for which no hook runs
+	approval  string        // ID of the approval that was used
+	agreed    bool          // a person has just said yes
+	refused   string        // why a person has just said no
+	waited    time.Duration // for the person
+	heard     *tally        // collects the runs of observing hooks; nil = not needed
 }
 
 // answer holds one hook's answer and its effect.

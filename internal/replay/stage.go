@@ -75,7 +75,19 @@ func (s *Stage) Find(ctx context.Context, ev *grapnel.Event, hook *grapnel.Spec,
 	if found.How != "" && slices.ContainsFunc(s.scene.entry.Hooks, func(run grapnel.HookRun) bool { return run.Name == hook.Name && run.Approved >= decision }) {
 		found.ID, found.Use = s.scene.entry.Approval, func(context.Context, *grapnel.Event) bool { return true }
 	}
+	if decision == grapnel.Ask && found.How != "" && approval.Terms(hook) != nil {
+		found.Permit, found.Ask = true, s.refused
+	}
 	return found
+}
+
+// refused returns the recorded answer of a person who did not approve the call.
+func (s *Stage) refused(context.Context, *grapnel.Event, []grapnel.HookRun) (string, grapnel.Outcome) {
+	rec := &s.scene.entry.Record
+	if rec.Decision == grapnel.Block && len(rec.Reasons) == 1 && rec.Reasons[0].Hook == "grapnel" {
+		return "", grapnel.Outcome{Decision: grapnel.Block, Reason: rec.Reasons[0].Text}
+	}
+	return "", grapnel.Outcome{}
 }
 
 // ReplayHook returns the hook that replaces one that runs a program or contacts a server. It returns
