@@ -177,7 +177,7 @@ func (r *Request) Open(now time.Time) bool {
 }
 
 // Waiting reports whether a program waits for the answer at a time. A program in another container
-// cannot be seen, and counts as ended.
+// cannot be seen, and is treated as ended.
 func (r *Request) Waiting(now time.Time) bool {
 	if !now.Before(r.Waits) {
 		return false
