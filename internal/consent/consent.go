@@ -146,7 +146,7 @@ func (k *Asker) unanswered(store approval.Store, r *approval.Request, ev *grapne
 	a := &approval.Answer{State: approval.Expired, Time: now.UTC()}
 	can := ev.Can() == nil || ev.Can().Ask
 	switch over := !now.Before(r.Until); {
-	case can && (over && t.agent || !over && k.Terminal):
+	case can && (k.Terminal || over && t.agent):
 		a.State = approval.Handed
 	case !over:
 		return nil, nil

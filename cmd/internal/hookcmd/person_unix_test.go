@@ -334,7 +334,7 @@ func TestPersonTimes(t *testing.T) {
 		"OpenClaw":               {"openclaw", "10m", "block", time.Hour, false, retry, 12 * time.Second, ""},
 		"at a terminal":          {"claude-code", "10m", "block", time.Hour, true, question, 20 * time.Second, approval.Handed},
 		"at a terminal, no ask":  {"codex", "10m", "block", time.Hour, true, block, 10 * time.Minute, approval.Expired},
-		"at a terminal, shortly": {"claude-code", "10s", "block", time.Hour, true, block, 10 * time.Second, approval.Expired},
+		"at a terminal, shortly": {"claude-code", "10s", "block", time.Hour, true, question, 10 * time.Second, approval.Handed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
