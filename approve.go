@@ -80,9 +80,6 @@ func (f *firing) use(ctx context.Context, approval *Approval) (ok bool) {
 // askPerson asks a person about an event that only questions stop, if one of the hooks has a way to
 // ask. A yes is for the event with all changes, and also answers the agent's own question.
 func (f *firing) askPerson(ctx context.Context, v Verdict) Verdict {
-	if v.Decision < Ask {
-		return v
-	}
 	var ask func(context.Context, *Event, []HookRun) (string, Outcome)
 	var asking []*answer
 	var hooks []HookRun

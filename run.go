@@ -128,7 +128,10 @@ func (e *Engine) fire(ctx context.Context, t *table, l *lineup, ev *Event, unrea
 	} else {
 		f.run(ctx)
 	}
-	v := f.askPerson(ctx, f.useApproval(ctx, f.merge()))
+	v := f.useApproval(ctx, f.merge())
+	if v.Decision >= Ask {
+		v = f.askPerson(ctx, v)
+	}
 	f.letStop(&v)
 	if len(l.markers) > 0 && unread == nil {
 		v = f.mark(ctx, v)
