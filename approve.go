@@ -25,6 +25,9 @@ func (f *firing) stops(a *answer) bool {
 	return !a.spec.Observe && (a.decision >= Ask || f.haltBlocks(a))
 }
 
+// approved reports whether the answer has no effect, because a person approved the call.
+func (a *answer) approved() bool { return a.approval != nil && a.approval.ID != "" }
+
 // approve looks up the approval of an answer and reports whether the answer has no effect. A
 // failed hook that blocks is never approved: the failure says nothing about the call.
 func (f *firing) approve(ctx context.Context, a *answer) bool {
@@ -39,9 +42,10 @@ func (f *firing) approve(ctx context.Context, a *answer) bool {
 	func() {
 		var failed error
 		defer caught(&failed) // without an approval, the answer counts
-		a.approval = approved(ctx, a.saw, a.spec, decision)
+		found := approved(ctx, a.saw, a.spec, decision)
+		a.approval = &found
 	}()
-	return a.approval.ID != ""
+	return a.approved()
 }
 
 // useApproval uses the approval that the answers name. All approved answers count again if
@@ -50,7 +54,7 @@ func (f *firing) useApproval(ctx context.Context, v Verdict) Verdict {
 	var approval *Approval
 	several, permit := false, false
 	for i := range f.answers {
-		if own := &f.answers[i].approval; own.ID != "" {
+		if own := f.answers[i].approval; f.answers[i].approved() {
 			several = several || approval != nil && approval.ID != own.ID
 			permit = permit || own.Permit
 			approval = own
@@ -66,7 +70,9 @@ func (f *firing) useApproval(ctx context.Context, v Verdict) Verdict {
 		return v
 	}
 	for i := range f.answers {
-		f.answers[i].approval.ID = ""
+		if a := &f.answers[i]; a.approved() {
+			a.approval.ID = ""
+		}
 	}
 	return f.merge()
 }
@@ -86,9 +92,9 @@ func (f *firing) askPerson(ctx context.Context, v Verdict) Verdict {
 	for i := range f.answers {
 		a := &f.answers[i]
 		switch {
-		case !f.stops(a) || a.approval.ID != "":
+		case !f.stops(a) || a.approved():
 			continue
-		case a.decision != Ask || a.approval.How == "":
+		case a.decision != Ask || a.approval == nil || a.approval.How == "":
 			return v
 		}
 		if a.approval.Ask != nil {
@@ -145,12 +151,13 @@ func (f *firing) wayOut() string {
 	how := ""
 	for i := range f.answers {
 		a := &f.answers[i]
-		if !f.stops(a) || a.approval.ID != "" {
+		if !f.stops(a) || a.approved() {
 			continue
 		}
-		if how = a.approval.How; how == "" {
+		if a.approval == nil || a.approval.How == "" {
 			return ""
 		}
+		how = a.approval.How
 	}
 	return how
 }

@@ -84,7 +84,7 @@ func (a *answer) changes() bool { return len(a.changed) > 0 && !a.spec.Observe }
 // enforced returns the decision that affects the Verdict: None for observing hooks, expired Allows
 // and approved answers.
 func (a *answer) enforced() Decision {
-	if a.spec.Observe || a.expired != "" || a.approval.ID != "" {
+	if a.spec.Observe || a.expired != "" || a.approved() {
 		return None
 	}
 	return a.decision
@@ -109,7 +109,7 @@ func (f *firing) merge() Verdict {
 		if a.unsure != nil && !a.spec.Observe {
 			v.Messages = appendNew(v.Messages, fmt.Sprintf("grapnel: hook %q: %v", a.spec.FullName(), a.unsure))
 		}
-		if a.silent() || a.spec.Observe || a.approval.ID != "" {
+		if a.silent() || a.spec.Observe || a.approved() {
 			continue
 		}
 		if a.out.Halt != "" && (len(halts) == 0 || f.engine.rules.Reasons != presets.ReasonsFirst) {
@@ -586,7 +586,7 @@ func (a *answer) run() HookRun {
 	if a.round > 1 {
 		run.Round = int(a.round)
 	}
-	if a.approval.ID != "" {
+	if a.approved() {
 		run.Approved = a.decision
 		if run.Halt {
 			run.Approved = Block

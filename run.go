@@ -67,10 +67,10 @@ type answer struct {
 	round    uint8
 	failOpen bool
 
-	approval   Approval
-	superseded bool   // its change is dropped, because the hook is asked again
-	expired    string // why the Allow is ignored
-	step       uint16 // from 1: hooks with the same number were called together
+	approval   *Approval // nil = none was looked up
+	superseded bool      // its change is dropped, because the hook is asked again
+	expired    string    // why the Allow is ignored
+	step       uint16    // from 1: hooks with the same number were called together
 }
 
 // noOpinion is shared by all answers without an opinion. It must not be modified.
