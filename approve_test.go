@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
@@ -195,7 +196,6 @@ func TestAsk(t *testing.T) {
 	}
 	block := grapnel.Spec{Name: "block", Hook: decides(grapnel.Block, "no")}
 	changes := grapnel.Spec{Name: "changes", Phase: grapnel.PhaseRewrite, Hook: returns(setCommand("other"))}
-	const patience = 5 * time.Millisecond // of the person, which is no time of the hooks
 	yes := func(*grapnel.Event) (string, grapnel.Outcome) { return "grant-1", grapnel.Outcome{} }
 	no := func(*grapnel.Event) (string, grapnel.Outcome) {
 		return "", grapnel.Outcome{Decision: grapnel.Block, Reason: "not today"}
@@ -225,43 +225,44 @@ func TestAsk(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var asked string
-			var rec grapnel.Record
-			find := func(_ context.Context, _ *grapnel.Event, hook *grapnel.Spec, _ grapnel.Decision) grapnel.Approval {
-				if hook.Name == "never" {
-					return grapnel.Approval{}
-				}
-				return grapnel.Approval{How: "a browser", Ask: func(_ context.Context, ev *grapnel.Event, hooks []grapnel.HookRun) (string, grapnel.Outcome) {
-					for _, h := range hooks {
-						asked += h.Name + " "
-						time.Sleep(patience)
-						if h.Outcome.Reason != h.Name+"?" {
-							t.Errorf("the question of %s is %q", h.Name, h.Outcome.Reason)
-						}
+			synctest.Test(t, func(t *testing.T) {
+				var asked string
+				var rec grapnel.Record
+				find := func(_ context.Context, _ *grapnel.Event, hook *grapnel.Spec, _ grapnel.Decision) grapnel.Approval {
+					if hook.Name == "never" {
+						return grapnel.Approval{}
 					}
-					asked += ev.Command()
-					return tt.answer(ev)
-				}}
-			}
-			engine, err := grapnel.New(tt.specs, &grapnel.Options{Approved: find, Observers: []grapnel.Observer{
-				grapnel.ObserverFunc(func(_ context.Context, r *grapnel.Record) { rec = *r }),
-			}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			ev := toolEvent("make")
-			ev.Terms = &grapnel.Terms{Can: tt.can}
-			begun := time.Now()
-			v := engine.Fire(t.Context(), ev)
-			if v.Decision != tt.want || v.Reason() != tt.reason || asked != tt.asked {
-				t.Errorf("Fire = %v %q, asked %q; want %v %q, asked %q", v.Decision, v.Reason(), asked, tt.want, tt.reason, tt.asked)
-			}
-			if all := time.Since(begun); asked != "" && rec.MS > float64((all-patience).Microseconds())/1000 {
-				t.Errorf("the Record has %v ms of %v, and the person took %v of them", rec.MS, all, patience)
-			}
-			if agreed := tt.want <= grapnel.Allow; (rec.Approval == "grant-1") != agreed {
-				t.Errorf("the Record has the approval %q", rec.Approval)
-			}
+					return grapnel.Approval{How: "a browser", Ask: func(_ context.Context, ev *grapnel.Event, hooks []grapnel.HookRun) (string, grapnel.Outcome) {
+						for _, h := range hooks {
+							asked += h.Name + " "
+							time.Sleep(time.Minute) // of the person, which is no time of the hooks
+							if h.Outcome.Reason != h.Name+"?" {
+								t.Errorf("the question of %s is %q", h.Name, h.Outcome.Reason)
+							}
+						}
+						asked += ev.Command()
+						return tt.answer(ev)
+					}}
+				}
+				engine, err := grapnel.New(tt.specs, &grapnel.Options{Approved: find, Observers: []grapnel.Observer{
+					grapnel.ObserverFunc(func(_ context.Context, r *grapnel.Record) { rec = *r }),
+				}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				ev := toolEvent("make")
+				ev.Terms = &grapnel.Terms{Can: tt.can}
+				v := engine.Fire(t.Context(), ev)
+				if v.Decision != tt.want || v.Reason() != tt.reason || asked != tt.asked {
+					t.Errorf("Fire = %v %q, asked %q; want %v %q, asked %q", v.Decision, v.Reason(), asked, tt.want, tt.reason, tt.asked)
+				}
+				if rec.MS != 0 {
+					t.Errorf("the Record has %v ms of the person's time", rec.MS)
+				}
+				if agreed := tt.want <= grapnel.Allow; (rec.Approval == "grant-1") != agreed {
+					t.Errorf("the Record has the approval %q", rec.Approval)
+				}
+			})
 		})
 	}
 }

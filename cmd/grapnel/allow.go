@@ -145,7 +145,7 @@ func (c *console) allow(ctx context.Context, place local.Place, id string, a *al
 	if err := call.Allow(place, g); err != nil {
 		return err
 	}
-	fmt.Fprintf(c.Out, "allowed %v; tell the agent to try again; \"grapnel allow --revoke %s\" ends it\n", g, g.ID)
+	c.printAllowed(g)
 	return nil
 }
 
@@ -199,9 +199,14 @@ func (c *console) decide(place local.Place, r *approval.Request, d allow.Decisio
 	case a.Waited:
 		fmt.Fprintln(c.Out, "approved: the agent continues")
 	default:
-		fmt.Fprintf(c.Out, "approved %v; tell the agent to try again; \"grapnel allow --revoke %s\" ends it\n", a.Grant, a.Grant.ID)
+		c.printAllowed(a.Grant)
 	}
 	return nil
+}
+
+// printAllowed prints that the agent's next try passes.
+func (c *console) printAllowed(g *approval.Grant) {
+	fmt.Fprintf(c.Out, "allowed %v; tell the agent to try again; \"grapnel allow --revoke %s\" ends it\n", g, g.ID)
 }
 
 func (c *console) printCall(call *allow.Call) {

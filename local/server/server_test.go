@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -651,7 +652,13 @@ func TestPerson(t *testing.T) {
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(50*time.Millisecond, cancel)
+	go func() {
+		await.Until(t, "a request", func() bool {
+			all, _ := store.Requests()
+			return slices.ContainsFunc(all, func(r approval.Request) bool { return strings.Contains(string(r.Line), "--mirror") })
+		})
+		cancel()
+	}()
 	if v := e.Fire(ctx, shell("git push --mirror")); v.Decision != grapnel.Block {
 		t.Errorf("a canceled wait = %v %q", v.Decision, v.Reason())
 	}

@@ -49,11 +49,7 @@ func TestAllowedOnce(t *testing.T) {
 	t.Parallel()
 	ways := map[string][]programResult{}
 	for _, way := range []string{"program", "daemon"} {
-		root := rootWith(t, approvalPolicy)
-		place, err := local.Locate(root, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		root, place := placed(t, approvalPolicy)
 		if way == "daemon" {
 			listen(t, root)
 		}
@@ -98,11 +94,7 @@ func TestAllowedOnce(t *testing.T) {
 // names the grant.
 func TestAllowedIsRecorded(t *testing.T) {
 	t.Parallel()
-	root := rootWith(t, approvalPolicy)
-	place, err := local.Locate(root, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	root, place := placed(t, approvalPolicy)
 	payload := bash("s", "make all")
 	args := []string{"claude-code", "--root", root}
 	program(args, payload)
@@ -127,11 +119,7 @@ func TestAllowedIsRecorded(t *testing.T) {
 // No grant passes Grapnel's own hooks, also if a process of the user wrote one for them.
 func TestAllowedNeverSelfProtection(t *testing.T) {
 	t.Parallel()
-	root := rootWith(t, approvalPolicy)
-	place, err := local.Locate(root, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	root, place := placed(t, approvalPolicy)
 	for _, command := range []string{"grapnel allow", "grapnel init", "rm -r ~/.local/state/grapnel"} {
 		payload := bash("s", command)
 		g := allowed(t, place, payload)
@@ -149,11 +137,7 @@ func TestAllowedNeverSelfProtection(t *testing.T) {
 func TestAllowedAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	for _, daemon := range []bool{false, true} {
-		root := rootWith(t, approvalPolicy)
-		place, err := local.Locate(root, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		root, place := placed(t, approvalPolicy)
 		if daemon {
 			listen(t, root)
 		}

@@ -43,6 +43,17 @@ hooks:
   - {name: no-main, on: tool.before, match: {command: git push origin main}, block: Not to main.}
 `
 
+// placed returns a root with a policy, and its place.
+func placed(t *testing.T, policy string) (root string, place local.Place) {
+	t.Helper()
+	root = rootWith(t, policy)
+	place, err := local.Locate(root, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return root, place
+}
+
 // asking starts the hook program with a call, and returns the request that it stores and a function
 // that waits for its reply.
 func asking(t *testing.T, place local.Place, args []string, payload []byte) (*approval.Request, func() programResult) {
@@ -87,11 +98,7 @@ func TestPersonAnswers(t *testing.T) {
 	t.Parallel()
 	ways := map[string][]programResult{}
 	for _, way := range []string{"program", "daemon"} {
-		root := rootWith(t, personPolicy)
-		place, err := local.Locate(root, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		root, place := placed(t, personPolicy)
 		if way == "daemon" {
 			listen(t, root)
 		}
@@ -136,11 +143,7 @@ func TestPersonAnswers(t *testing.T) {
 // person is asked about. The Records name the request, the grant and the hooks.
 func TestPersonSeesTheFinalInput(t *testing.T) {
 	t.Parallel()
-	root := rootWith(t, personPolicy)
-	place, err := local.Locate(root, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	root, place := placed(t, personPolicy)
 	args := []string{"claude-code", "--root", root}
 	if got := program(args, bash("s", "git push origin main")); !strings.Contains(got.Stdout, "Not to main.") {
 		t.Errorf("a blocked call: %+v", got)
@@ -184,11 +187,7 @@ func TestPersonForged(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			root := rootWith(t, personPolicy)
-			place, err := local.Locate(root, "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			root, place := placed(t, personPolicy)
 			r, reply := asking(t, place, []string{"claude-code", "--root", root}, bash("s", "git push"))
 			answers(t, place, r, approval.Approved, func(g *approval.Grant) { change(place, g) })
 			if got := reply(); !strings.Contains(got.Stdout, `"deny"`) || !strings.Contains(got.Stdout, "no longer valid") {
@@ -202,11 +201,7 @@ func TestPersonForged(t *testing.T) {
 // the call.
 func TestPersonPolicyChanged(t *testing.T) {
 	t.Parallel()
-	root := rootWith(t, personPolicy)
-	place, err := local.Locate(root, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	root, place := placed(t, personPolicy)
 	args, payload := []string{"claude-code", "--root", root}, bash("s", "git push")
 	r, reply := asking(t, place, args, payload)
 	before := time.Now().Add(-time.Minute) // a change takes effect when the file has settled
@@ -226,11 +221,7 @@ func TestPersonPolicyChanged(t *testing.T) {
 func TestGrantOfAPolicy(t *testing.T) {
 	t.Parallel()
 	for _, way := range []string{"program", "daemon"} {
-		root := rootWith(t, approvalPolicy)
-		place, err := local.Locate(root, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		root, place := placed(t, approvalPolicy)
 		if way == "daemon" {
 			listen(t, root)
 		}
@@ -257,11 +248,7 @@ func TestGrantOfAPolicy(t *testing.T) {
 // "grapnel allow" at another terminal stores a grant without an answer. It releases the call, too.
 func TestPersonAllowsElsewhere(t *testing.T) {
 	t.Parallel()
-	root := rootWith(t, personPolicy)
-	place, err := local.Locate(root, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	root, place := placed(t, personPolicy)
 	payload := bash("s", "git push")
 	r, reply := asking(t, place, []string{"claude-code", "--root", root}, payload)
 	allowed(t, place, payload, "ask-push")
@@ -277,11 +264,7 @@ func TestPersonAllowsElsewhere(t *testing.T) {
 // passes once. A request is not repeated for a retry.
 func TestPersonPending(t *testing.T) {
 	t.Parallel()
-	root := rootWith(t, personPolicy)
-	place, err := local.Locate(root, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	root, place := placed(t, personPolicy)
 	if err := installation.Write(place.Installs(), installation.Record{
 		ID: strings.Repeat("a", 26), Agent: "claude-code", Scope: "user", Program: "/bin/grapnel-hook", Root: root, TimeoutMS: 3100, Events: []string{"PreToolUse"},
 	}); err != nil {
@@ -338,11 +321,7 @@ func TestPersonTimes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			root := rootWith(t, "version: 1\nhooks:\n  - {name: ask-push, on: tool.before, match: {command: git push}, ask: Push now?, approve: {within: "+tt.within+", else: "+tt.other+"}}\n")
-			place, err := local.Locate(root, "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			root, place := placed(t, "version: 1\nhooks:\n  - {name: ask-push, on: tool.before, match: {command: git push}, ask: Push now?, approve: {within: "+tt.within+", else: "+tt.other+"}}\n")
 			if tt.timeout > 0 {
 				if err := installation.Write(place.Installs(), installation.Record{
 					ID: strings.Repeat("a", 26), Agent: tt.agent, Scope: "user", Program: "/bin/grapnel-hook", Root: root, TimeoutMS: tt.timeout.Milliseconds(),
@@ -397,11 +376,7 @@ const poll = 20 * time.Millisecond
 // A canceled wait, for example because the agent ended, leaves a request that a retry continues.
 func TestPersonCanceled(t *testing.T) {
 	t.Parallel()
-	root := rootWith(t, personPolicy)
-	place, err := local.Locate(root, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	root, place := placed(t, personPolicy)
 	payload := bash("s", "git push")
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan dialect.Reply, 1)
@@ -428,11 +403,7 @@ func TestPersonCanceled(t *testing.T) {
 // person is asked about a changed event, the hook program asks.
 func TestDaemonBesidePerson(t *testing.T) {
 	t.Parallel()
-	root := rootWith(t, personPolicy+"  - {name: swap, on: tool.before, replace: [{pattern: \"git --force push\", with: git push --force}]}\n")
-	place, err := local.Locate(root, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	root, place := placed(t, personPolicy+"  - {name: swap, on: tool.before, replace: [{pattern: \"git --force push\", with: git push --force}]}\n")
 	daemon := listen(t, root)
 	args := []string{"claude-code", "--root", root}
 	if got := program(args, bash("s", "go test --forec")); !strings.Contains(got.Stdout, "--force") {
