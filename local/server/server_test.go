@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -611,8 +610,8 @@ func TestPerson(t *testing.T) {
 	t.Parallel()
 	e := opened(t, t.TempDir(), "version: 1\nhooks:\n  - {name: ask-push, on: tool.before, match: {command: git push}, ask: Push now?, approve: {within: 10m}}\n", Options{Agent: "my-agent"})
 	store := e.place.Approvals()
-	answers := func(command string, state approval.State) {
-		var r *approval.Request
+	asked := func(command string) (r *approval.Request) {
+		t.Helper()
 		await.Until(t, "a request", func() bool {
 			all, _ := store.Requests()
 			for i := range all {
@@ -622,44 +621,55 @@ func TestPerson(t *testing.T) {
 			}
 			return r != nil
 		})
-		a := &approval.Answer{State: state, By: "ada", Time: time.Now()}
 		if r.Scope.Agent != "my-agent" {
 			t.Errorf("the request is of %q", r.Scope.Agent)
 		}
-		if state == approval.Approved {
+		return r
+	}
+	answer := func(command string, yes bool) {
+		t.Helper()
+		r := asked(command)
+		a := &approval.Answer{State: approval.Denied, By: "ada", Time: time.Now()}
+		if yes {
 			g, err := r.Yes("ada", "", false, time.Now())
 			if err != nil {
-				t.Error(err)
+				t.Fatal(err)
 			}
-			a.Grant = g
+			a.State, a.Grant = approval.Approved, g
 		}
 		if _, _, err := store.Answer(r.ID, a); err != nil {
-			t.Error(err)
+			t.Fatal(err)
 		}
 	}
-	for command, state := range map[string]approval.State{"git push --tags": approval.Approved, "git push --all": approval.Denied} {
-		go answers(command, state)
-		want := map[approval.State]grapnel.Decision{approval.Approved: grapnel.Allow, approval.Denied: grapnel.Block}[state]
-		if v := e.Fire(t.Context(), shell(command)); v.Decision != want {
-			t.Errorf("%s: %s = %v %q", command, state, v.Decision, v.Reason())
+	fire := func(ctx context.Context, command string) <-chan grapnel.Verdict {
+		verdicts := make(chan grapnel.Verdict, 1)
+		go func() { verdicts <- e.Fire(ctx, shell(command)) }()
+		return verdicts
+	}
+	for command, yes := range map[string]bool{"git push --tags": true, "git push --all": false} {
+		verdicts := fire(t.Context(), command)
+		answer(command, yes)
+		if v := await.Receive(t, "the verdict", verdicts); (v.Decision == grapnel.Allow) != yes || (v.Decision == grapnel.Block) == yes {
+			t.Errorf("%s: with yes=%v the verdict is %v %q", command, yes, v.Decision, v.Reason())
 		}
 	}
 	var approver host.Approver = e
-	for command, state := range map[string]approval.State{"make yes": approval.Approved, "make no": approval.Denied} {
-		go answers(command, state)
-		if c, err := approver.Approve(t.Context(), &host.Question{Event: shell(command), Reason: "Always asks"}); err != nil || c.Yes != (state == approval.Approved) {
-			t.Errorf("%s: %s = %+v, %v", command, state, c, err)
+	for command, yes := range map[string]bool{"make yes": true, "make no": false} {
+		consents := make(chan bool, 1)
+		go func() {
+			c, err := approver.Approve(t.Context(), &host.Question{Event: shell(command), Reason: "Always asks"})
+			consents <- c.Yes && err == nil
+		}()
+		answer(command, yes)
+		if got := await.Receive(t, "the consent", consents); got != yes {
+			t.Errorf("%s: with yes=%v the consent is %v", command, yes, got)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	go func() {
-		await.Until(t, "a request", func() bool {
-			all, _ := store.Requests()
-			return slices.ContainsFunc(all, func(r approval.Request) bool { return strings.Contains(string(r.Line), "--mirror") })
-		})
-		cancel()
-	}()
-	if v := e.Fire(ctx, shell("git push --mirror")); v.Decision != grapnel.Block {
+	verdicts := fire(ctx, "git push --mirror")
+	asked("git push --mirror")
+	cancel()
+	if v := await.Receive(t, "the verdict", verdicts); v.Decision != grapnel.Block {
 		t.Errorf("a canceled wait = %v %q", v.Decision, v.Reason())
 	}
 }
