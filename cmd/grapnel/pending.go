@@ -36,7 +36,7 @@ them and lets it pass or denies it; "grapnel ui" does the same in a browser.`,
 
 // pending lists the open requests, the newest first.
 func (c *console) pending(place local.Place) error {
-	open, err := allow.Pending(place)
+	open, err := place.Approvals().Pending(time.Now())
 	if c.JSON {
 		if err == nil {
 			err = c.PrintJSON(append([]approval.Request{}, open...))
@@ -57,7 +57,7 @@ func (c *console) pending(place local.Place) error {
 			state = "the agent must retry the call"
 		}
 		fmt.Fprintf(c.Out, "%s  %s\n", c.Paint(cli.Bold, r.ID), printable.Line(strings.TrimSpace(r.Scope.Agent+" "+r.Scope.Tool+" "+about)))
-		fmt.Fprintf(c.Out, "%s  in %s; %s; %v left\n", "", printable.Line(r.Scope.Dir), state, r.Until.Sub(now).Round(time.Second))
+		fmt.Fprintf(c.Out, "  in %s; %s; %v left\n", printable.Line(r.Scope.Dir), state, r.Until.Sub(now).Round(time.Second))
 		if r.Question != "" {
 			fmt.Fprintln(c.Out, cli.Indent(printable.Dense(r.Question), "  "))
 		}

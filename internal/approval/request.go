@@ -154,18 +154,29 @@ func (s Store) answer(id string) *Answer {
 
 // Requests returns all Requests of the last day, the newest first. A file that cannot be read is
 // part of the error.
-func (s Store) Requests() ([]Request, error) {
+func (s Store) Requests() ([]Request, error) { return s.requests(func(string) bool { return true }) }
+
+// Pending returns the Requests that a person can answer at a time, the newest first. It does not read
+// the answered ones, so a page can call it often.
+func (s Store) Pending(now time.Time) ([]Request, error) {
+	list, err := s.requests(func(id string) bool { return !readfile.Exists(s.answerFile(id)) })
+	return slices.DeleteFunc(list, func(r Request) bool { return !r.Open(now) }), err
+}
+
+func (s Store) requests(wanted func(id string) bool) ([]Request, error) {
 	names, err := s.names()
 	var list []Request
 	for _, name := range names {
-		if id, ok := strings.CutSuffix(name, requestSuffix); ok {
-			r, failed := s.Request(id)
-			if failed != nil {
-				err = errors.Join(err, failed)
-				continue
-			}
-			list = append(list, *r)
+		id, ok := strings.CutSuffix(name, requestSuffix)
+		if !ok || !wanted(id) {
+			continue
 		}
+		r, failed := s.Request(id)
+		if failed != nil {
+			err = errors.Join(err, failed)
+			continue
+		}
+		list = append(list, *r)
 	}
 	slices.SortFunc(list, func(a, b Request) int { return cmp.Or(b.Since.Compare(a.Since), strings.Compare(a.ID, b.ID)) })
 	return list, err

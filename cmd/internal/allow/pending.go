@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -25,13 +24,6 @@ const (
 	discard = "AllowOff"
 )
 
-// Pending returns the requests that a person can answer now, the newest first.
-func Pending(place local.Place) ([]approval.Request, error) {
-	now := time.Now()
-	list, err := place.Approvals().Requests()
-	return slices.DeleteFunc(list, func(r approval.Request) bool { return !r.Open(now) }), err
-}
-
 // Asked returns the call of a request. All of its event is in the request.
 func Asked(place local.Place, r *approval.Request) (*Call, error) {
 	c := &Call{Entry: &spool.Entry{}, Request: r, Changed: r.Changed}
@@ -44,7 +36,7 @@ func Asked(place local.Place, r *approval.Request) (*Call, error) {
 // pending returns the call of the open request with an ID or a Record's ID that begins so, or of the
 // newest request for "last". It returns nil if no request is open.
 func pending(place local.Place, id string) (*Call, error) {
-	open, err := Pending(place)
+	open, err := place.Approvals().Pending(time.Now())
 	if err != nil && len(open) == 0 {
 		return nil, err
 	}

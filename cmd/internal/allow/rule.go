@@ -17,6 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
+	"github.com/grapnel-dev/grapnel/cmd/internal/records"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/policytest"
@@ -30,8 +31,8 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// Ruled is the kind of the Records that log a Rule.
-const Ruled = grapnel.Kind(grapnel.NativePrefix + "grapnel.Rule")
+// ruled is the end of the kind of the Records that log a Rule.
+const ruled = "Rule"
 
 // A Rule is a change of the user's policy: its hooks do not ask about one command line any more, in
 // any directory. Tests prove that.
@@ -299,14 +300,9 @@ func (r *Rule) Write(place local.Place) error {
 			return cli.WithHint(fmt.Errorf("%s has changed since you saw the rule: nothing was written", f.File), "look at the rule again")
 		}
 	}
-	log, err := spool.Open(place.Spool(), nil)
-	if err != nil {
-		return err
-	}
-	defer log.Close()
 	user := place.Identity().User
 	text := fmt.Sprintf("%s makes a rule from the call %s: its hooks do not ask about it\n%s", cmp.Or(user, "a person"), r.Record, r.hunks)
-	if _, err := log.Note(Ruled, grapnel.Record{CallDigest: r.call, User: user, Reasons: []grapnel.Reason{{Hook: "grapnel", Text: text, Cause: grapnel.CauseDecision}}}); err != nil {
+	if _, err := records.Put(place, ruled, grapnel.Record{CallDigest: r.call, User: user, Reasons: []grapnel.Reason{{Hook: "grapnel", Text: text, Cause: grapnel.CauseDecision}}}); err != nil {
 		return err
 	}
 	for i, f := range r.Files {

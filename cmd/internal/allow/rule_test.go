@@ -15,6 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/format"
+	"github.com/grapnel-dev/grapnel/cmd/internal/records"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/policytest"
 	"github.com/grapnel-dev/grapnel/internal/spool"
@@ -217,7 +218,7 @@ func TestRule(t *testing.T) {
 func (u user) logged(command string) {
 	u.Helper()
 	n := 0
-	for e, err := range spool.Read(u.place.Spool(), spool.Filter{Events: []grapnel.Kind{Ruled}}) {
+	for e, err := range spool.Read(u.place.Spool(), spool.Filter{Events: []grapnel.Kind{records.Own + ruled}}) {
 		if err != nil {
 			u.Fatal(err)
 		}

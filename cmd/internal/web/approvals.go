@@ -15,7 +15,8 @@ import (
 
 // An Inbox has the calls that a person can approve, and the answers.
 type Inbox interface {
-	Requests() ([]approval.Request, error) // of the last day, the newest first
+	Requests() ([]approval.Request, error)             // of the last day, the newest first
+	Pending(now time.Time) ([]approval.Request, error) // the open ones of them
 	Call(r *approval.Request) (*allow.Call, error)
 	Decide(id string, d allow.Decision) (answer *approval.Answer, first bool, err error)
 	Propose(ctx context.Context, id string) (*allow.Rule, error) // a rule that lets the call of a request pass
@@ -37,19 +38,6 @@ type asked struct {
 	Problem          error // why a person cannot approve the call
 }
 
-// open returns the requests that a person can answer now, and the others.
-func (s *Site) open() (open, ended []approval.Request, err error) {
-	all, err := s.Inbox.Requests()
-	for i := range all {
-		if all[i].Open(s.Now()) {
-			open = append(open, all[i])
-		} else {
-			ended = append(ended, all[i])
-		}
-	}
-	return open, ended, err
-}
-
 // approvals shows the calls that wait for a person, the answers of the last day, and the grants.
 func (s *Site) approvals(w http.ResponseWriter, r *http.Request) {
 	b, _ := s.browser(r)
@@ -60,9 +48,14 @@ func (s *Site) approvals(w http.ResponseWriter, r *http.Request) {
 		Ended     []approval.Request
 		Grants    []approval.Grant
 	}{Confirmed: b.Key != ""}
-	requests, ended, err := s.open()
+	requests, err := s.Inbox.Requests()
 	errs := []error{err}
+	var ended []approval.Request
 	for i := range requests {
+		if !requests[i].Open(s.Now()) {
+			ended = append(ended, requests[i])
+			continue
+		}
 		call, err := s.Inbox.Call(&requests[i])
 		if errs = append(errs, err); err == nil {
 			data.Open = append(data.Open, asked{Call: call, Waits: call.Request.Waiting(s.Now()), MayAnswer: data.Confirmed, Problem: call.Allowable()})
@@ -182,7 +175,7 @@ func (s *Site) inboxStream(w http.ResponseWriter, r *http.Request) {
 	last := "none"
 	for beat := 0; ; beat++ {
 		var ids []string
-		requests, _, _ := s.open() // the page shows the error
+		requests, _ := s.Inbox.Pending(s.Now()) // the page shows the error
 		for i := range requests {
 			ids = append(ids, requests[i].ID)
 		}

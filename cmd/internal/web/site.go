@@ -226,7 +226,7 @@ func (s *Site) show(w http.ResponseWriter, status int, name string, v *view, err
 		v.Error = strings.TrimSpace(err.Error() + "\n" + cli.HintOf(err))
 	}
 	if v.Path != "" {
-		open, _, _ := s.open() // the page of approvals shows the error
+		open, _ := s.Inbox.Pending(s.Now()) // the page of approvals shows the error
 		v.Open = len(open)
 	}
 	var b bytes.Buffer

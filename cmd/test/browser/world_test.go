@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/allow"
 	"github.com/grapnel-dev/grapnel/cmd/internal/display"
@@ -170,7 +171,7 @@ func (w *world) waits(t testing.TB, session, command string) (c *call, card stri
 	t.Helper()
 	c = w.call(t, session, command)
 	await.Until(t, "a request of "+command, func() bool {
-		open, _ := allow.Pending(w.place)
+		open, _ := w.place.Approvals().Pending(time.Now())
 		for i := range open {
 			if asked, err := allow.Asked(w.place, &open[i]); err == nil && asked.Session == session {
 				card = "#r" + open[i].ID

@@ -55,7 +55,7 @@ func (t *trial) asks(tb testing.TB, place local.Place, call string) *waiting {
 		tb.Fatal(err)
 	}
 	await.Until(tb, "a request", func() bool {
-		open, _ := allow.Pending(place)
+		open, _ := place.Approvals().Pending(time.Now())
 		for i := range open {
 			if strings.Contains(string(open[i].Line), "deploy "+call+`"`) && time.Now().Before(open[i].Waits) {
 				w.id = open[i].ID

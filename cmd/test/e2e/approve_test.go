@@ -47,7 +47,7 @@ func person(t *testing.T, g guarded, d allow.Decision, ready func() bool) *atomi
 				return
 			case <-tick.C:
 			}
-			open, _ := allow.Pending(place)
+			open, _ := place.Approvals().Pending(time.Now())
 			if len(open) == 0 || !ready() {
 				continue
 			}
@@ -60,7 +60,7 @@ func person(t *testing.T, g guarded, d allow.Decision, ready func() bool) *atomi
 	return answers
 }
 
-func at() bool { return true }
+func always() bool { return true }
 
 // A call waits for a person at another terminal or in the browser, and runs after a yes only.
 func TestPersonDecides(t *testing.T) {
@@ -70,7 +70,7 @@ func TestPersonDecides(t *testing.T) {
 			t.Parallel()
 			among(t, approving, func(t *testing.T, a *agents.Agent) {
 				g := guard(t, a, askFirst)
-				answers := person(t, g, d, at)
+				answers := person(t, g, d, always)
 				res := g.Run(t, "Do as planned.", model.Do(g.Shell("touch asked.txt")), model.Answer("all done"))
 				if _, ran := res.Files["asked.txt"]; ran != d.Yes || answers.Load() != 1 {
 					t.Errorf("the call ran: %v, after %d answers", ran, answers.Load())

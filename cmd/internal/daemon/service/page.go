@@ -79,7 +79,10 @@ func (p pageSource) Machines(ctx context.Context) ([]web.Machine, error) {
 // pageInbox is the inbox of this machine.
 type pageInbox struct{ place local.Place }
 
-func (p pageInbox) Requests() ([]approval.Request, error)         { return p.place.Approvals().Requests() }
+func (p pageInbox) Requests() ([]approval.Request, error) { return p.place.Approvals().Requests() }
+func (p pageInbox) Pending(now time.Time) ([]approval.Request, error) {
+	return p.place.Approvals().Pending(now)
+}
 func (p pageInbox) Call(r *approval.Request) (*allow.Call, error) { return allow.Asked(p.place, r) }
 func (p pageInbox) Grants() ([]approval.Grant, error)             { return p.place.Approvals().List(time.Now()) }
 
