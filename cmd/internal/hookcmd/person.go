@@ -3,6 +3,7 @@ package hookcmd
 import (
 	"context"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -63,12 +64,15 @@ func (p *person) patience() time.Duration {
 		return consent.Patience(rec, row, native)
 	}
 	list, _ := installation.List(p.place.Installs()) // an installation with --root has no ID in its command
-	for i := range list {
-		if list[i].Agent == p.got.Event.Agent.Name {
-			return consent.Patience(list[i], row, native)
-		}
+	list = slices.DeleteFunc(list, func(rec installation.Record) bool { return rec.Agent != p.got.Event.Agent.Name })
+	if len(list) == 0 {
+		return consent.Patience(installation.Record{}, row, native)
 	}
-	return consent.Patience(installation.Record{}, row, native)
+	shortest := consent.Patience(list[0], row, native)
+	for i := range list {
+		shortest = min(shortest, consent.Patience(list[i], row, native))
+	}
+	return shortest
 }
 
 // interactive reports whether a person sits at the terminal of the agent.

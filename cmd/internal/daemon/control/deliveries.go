@@ -48,18 +48,18 @@ type daemonDeliveries struct{ socket string }
 
 func (r daemonDeliveries) Retry(ctx context.Context, ids ...string) (int, error) {
 	var response struct{ Retried int }
-	err := r.post(ctx, "/v1/deliveries/retry", map[string][]string{"ids": ids}, &response)
+	err := post(ctx, r.socket, "/v1/deliveries/retry", map[string][]string{"ids": ids}, &response)
 	return response.Retried, err
 }
 
 func (r daemonDeliveries) SwitchOn(ctx context.Context, target string) error {
-	return r.post(ctx, "/v1/deliveries/on", map[string]string{"target": target}, nil)
+	return post(ctx, r.socket, "/v1/deliveries/on", map[string]string{"target": target}, nil)
 }
 
 func (daemonDeliveries) Close() error { return nil }
 
 // post sends a request to the daemon and decodes its reply.
-func (r daemonDeliveries) post(ctx context.Context, path string, what, into any) error {
+func post(ctx context.Context, socket, path string, what, into any) error {
 	body, err := json.Marshal(what)
 	if err != nil {
 		return err
@@ -69,7 +69,7 @@ func (r daemonDeliveries) post(ctx context.Context, path string, what, into any)
 		return err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	resp, err := server.Client(r.socket, 10*service.LockWait).Do(req)
+	resp, err := server.Client(socket, 10*service.LockWait).Do(req)
 	if err != nil {
 		return fmt.Errorf("the daemon did not make the change: %w", err)
 	}

@@ -10,7 +10,7 @@ import (
 // Page asks the daemon of a place for a link to its browser page.
 func Page(ctx context.Context, place local.Place) (link string, err error) {
 	var reply struct{ Link string }
-	err = daemonDeliveries{client.Socket(place.State)}.post(ctx, "/v1/ui", struct{}{}, &reply)
+	err = post(ctx, client.Socket(place.State), "/v1/ui", struct{}{}, &reply)
 	return reply.Link, err
 }
 
@@ -18,6 +18,6 @@ func Page(ctx context.Context, place local.Place) (link string, err error) {
 // description of itself.
 func ConfirmBrowser(ctx context.Context, place local.Place, code string) (name string, err error) {
 	var reply struct{ Browser string }
-	err = daemonDeliveries{client.Socket(place.State)}.post(ctx, "/v1/ui/confirm", map[string]string{"code": code}, &reply)
+	err = post(ctx, client.Socket(place.State), "/v1/ui/confirm", map[string]string{"code": code}, &reply)
 	return reply.Browser, err
 }
