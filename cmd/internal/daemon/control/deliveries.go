@@ -53,10 +53,17 @@ func (r daemonDeliveries) Retry(ctx context.Context, ids ...string) (int, error)
 }
 
 func (r daemonDeliveries) SwitchOn(ctx context.Context, target string) error {
-	return post(ctx, r.socket, "/v1/deliveries/on", map[string]string{"target": target}, nil)
+	err := post(ctx, r.socket, "/v1/deliveries/on", map[string]string{"target": target}, nil)
+	if errors.Is(err, errNotFound) {
+		return store.ErrNoTarget
+	}
+	return err
 }
 
 func (daemonDeliveries) Close() error { return nil }
+
+// errNotFound is the error if the daemon does not have what a request names.
+var errNotFound = errors.New("the daemon does not know this request: run \"grapnel daemon restart\" after an update")
 
 // post sends a request to the daemon and decodes its reply.
 func post(ctx context.Context, socket, path string, what, into any) error {
@@ -76,7 +83,7 @@ func post(ctx context.Context, socket, path string, what, into any) error {
 	defer resp.Body.Close()
 	switch {
 	case resp.StatusCode == http.StatusNotFound:
-		return store.ErrNoTarget
+		return errNotFound
 	case resp.StatusCode >= 300:
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
 		return fmt.Errorf("the daemon did not make the change: %s", strings.TrimSpace(string(text)))
