@@ -13,7 +13,7 @@ import (
 )
 
 // codecLayout changes with the types, so that snapshots of other versions are not read.
-const codecLayout = "70d6cdcd78b19ee5"
+const codecLayout = "817bed5c4c0bf0ae"
 
 func (w *codecWriter) policyValue(v *policyfile.Policy) {
 	var set uint64
@@ -631,6 +631,9 @@ func (w *codecWriter) recordsValue(v *policyfile.Records) {
 	if len(v.Replace) > 0 {
 		set |= 1 << 3
 	}
+	if len(v.Forward) > 0 {
+		set |= 1 << 4
+	}
 	w.uint(set)
 	if set&(1<<0) != 0 {
 		w.text(string(v.Keep))
@@ -645,6 +648,12 @@ func (w *codecWriter) recordsValue(v *policyfile.Records) {
 		w.count(len(v.Replace))
 		for i := range v.Replace {
 			w.replacementValue(&v.Replace[i])
+		}
+	}
+	if set&(1<<4) != 0 {
+		w.count(len(v.Forward))
+		for i := range v.Forward {
+			w.forwardValue(&v.Forward[i])
 		}
 	}
 }
@@ -670,7 +679,13 @@ func (r *codecReader) recordsValue(v *policyfile.Records) {
 			r.replacementValue(&v.Replace[i])
 		}
 	}
-	r.leave(set >> 4)
+	if set&(1<<4) != 0 {
+		v.Forward = make([]policyfile.Forward, r.count())
+		for i := range v.Forward {
+			r.forwardValue(&v.Forward[i])
+		}
+	}
+	r.leave(set >> 5)
 }
 
 func (w *codecWriter) retentionValue(v *policyfile.Retention) {
@@ -1933,6 +1948,44 @@ func (r *codecReader) builtinValue(v *policyfile.Builtin) {
 	}
 	if set&(1<<2) != 0 {
 		v.Into = r.text()
+	}
+	r.leave(set >> 3)
+}
+
+func (w *codecWriter) forwardValue(v *policyfile.Forward) {
+	var set uint64
+	set |= 1 << 0
+	if v.Credentials != "" {
+		set |= 1 << 1
+	}
+	if v.CA != "" {
+		set |= 1 << 2
+	}
+	w.uint(set)
+	if set&(1<<0) != 0 {
+		w.wordValue(&v.To)
+	}
+	if set&(1<<1) != 0 {
+		w.text(string(v.Credentials))
+	}
+	if set&(1<<2) != 0 {
+		w.text(string(v.CA))
+	}
+}
+
+func (r *codecReader) forwardValue(v *policyfile.Forward) {
+	if !r.enter() {
+		return
+	}
+	set := r.uint()
+	if set&(1<<0) != 0 {
+		r.wordValue(&v.To)
+	}
+	if set&(1<<1) != 0 {
+		v.Credentials = r.text()
+	}
+	if set&(1<<2) != 0 {
+		v.CA = r.text()
 	}
 	r.leave(set >> 3)
 }

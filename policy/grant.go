@@ -258,6 +258,8 @@ func checkScope(p *policyfile.Policy, file string, scope grapnel.Scope) *policyf
 		return checkNetworks(p, file)
 	case len(p.Grants) > 0:
 		return only(p.Grants[0].Source, persons, "grants")
+	case p.Records != nil && len(p.Records.Forward) > 0:
+		return only(p.Records.Forward[0].To, persons, "forward")
 	case p.Retention != nil:
 		return only(policyfile.Word{Line: p.Retention.Line, Col: 1}, persons, "retention")
 	case len(p.Vouches) > 0:
@@ -268,8 +270,11 @@ func checkScope(p *policyfile.Policy, file string, scope grapnel.Scope) *policyf
 
 // entryHint returns the way out for an entry of `grants:` or `trust:` without a key.
 func entryHint(key string) string {
-	if key == "digest" {
+	switch key {
+	case "digest":
 		return "\"grapnel trust FILE\" prints the digest of a policy"
+	case "to":
+		return targetExample
 	}
 	return "for example {source: ~/src, may: [run]}"
 }

@@ -129,6 +129,7 @@ func TestKeysForPersonsOnly(t *testing.T) {
 		"grants: [{source: '**', may: [allow]}]":                                    {grapnel.ScopeProject, grapnel.ScopeSession},
 		"trust: [{source: '**', digest: 'sha256:" + strings.Repeat("a", 64) + "'}]": {grapnel.ScopeProject, grapnel.ScopeSession},
 		"networks: [10.0.0.0/8]":                                                    {grapnel.ScopeProject, grapnel.ScopeSession},
+		"records: {forward: [{to: 'postgres://db/grapnel'}]}":                       {grapnel.ScopeProject, grapnel.ScopeSession},
 		"retention: {days: 30}":                                                     {grapnel.ScopeProject, grapnel.ScopeSession},
 		"use_only_managed: true":                                                    {grapnel.ScopeUser, grapnel.ScopeProject, grapnel.ScopeSession},
 	} {

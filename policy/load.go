@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"time"
 
@@ -130,6 +131,9 @@ type Set struct {
 	OnlyManaged string         // message for the user if a managed policy excludes all other policies; empty = no such policy
 	Records     redact.Keeping // record settings
 
+	// Forward lists the targets of all managed and user policies, each once.
+	Forward []policyfile.Forward
+
 	// Retention combines the limits of managed and user policies. For each limit, the first policy
 	// that sets it decides; managed policies are first.
 	Retention policyfile.Retention
@@ -151,6 +155,15 @@ func (s *Set) Digest() string {
 		return ""
 	}
 	return digest.Of(all)
+}
+
+// forward adds the targets that no stronger policy lists.
+func (s *Set) forward(targets []policyfile.Forward) {
+	for _, t := range targets {
+		if !slices.ContainsFunc(s.Forward, func(f policyfile.Forward) bool { return f.To.Text == t.To.Text }) {
+			s.Forward = append(s.Forward, t)
+		}
+	}
 }
 
 // Load reads the policy files. It never fails. If a file is broken or gone, its last valid content
@@ -222,6 +235,9 @@ func (req Request) loadAll() Set { //nolint:gocognit // the order of the steps i
 		set.Records.Add(got.policy.Records, file.Scope)
 		if recorder.source == nil && got.policy.seesCommands() {
 			recorder.source = new(sourceOf(file))
+		}
+		if r := got.policy.Records; r != nil {
+			set.forward(r.Forward)
 		}
 		if r := got.policy.Retention; r != nil {
 			set.Retention = policyfile.Retention{

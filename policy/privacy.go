@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,11 +26,69 @@ func (p *fileParser) records(n *yaml.Node) *policyfile.Records {
 		{"sync", func(n *yaml.Node) { r.Sync = p.boolean(n) }},
 		{"drop", func(n *yaml.Node) { r.Drop = p.each(n, p.dropped) }},
 		{"replace", func(n *yaml.Node) { r.Replace = p.replacements(n) }},
+		{"forward", func(n *yaml.Node) { r.Forward = p.forwards(n) }},
 	})
 	if len(n.Pairs) == 0 {
 		p.fail(n, "for example `records: {keep: masked, drop: [tool.output]}`", "records is empty")
 	}
 	return r
+}
+
+// forwards parses a `forward:` list.
+func (p *fileParser) forwards(n *yaml.Node) []policyfile.Forward {
+	if n.Kind != yaml.List || len(n.Items) == 0 {
+		p.fail(n, "for example [{to: \"postgres://db.example.com/grapnel\"}]", "forward must be a list of targets")
+		return nil
+	}
+	var out []policyfile.Forward
+	for _, item := range n.Items {
+		var f policyfile.Forward
+		p.mapping(item, "forward", []key{
+			{"to", func(n *yaml.Node) { f.To = p.target(n) }},
+			{"credentials", func(n *yaml.Node) { f.Credentials = p.absolute(n) }},
+			{"ca", func(n *yaml.Node) { f.CA = p.absolute(n) }},
+		})
+		p.wants(item, "to")
+		if slices.ContainsFunc(out, func(o policyfile.Forward) bool { return o.To.Text == f.To.Text }) {
+			p.fail(item, "", "the target is listed twice")
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+const targetExample = "write for example to: postgres://db.example.com/grapnel, or to: nats://nats.example.com"
+
+// target parses the URL of a database or stream. The message for a URL with a password does not
+// repeat it.
+func (p *fileParser) target(n *yaml.Node) policyfile.Word {
+	text := p.text(n)
+	scheme, rest, ok := strings.Cut(text, "://")
+	host, query, _ := strings.Cut(rest, "?")
+	host, _, _ = strings.Cut(host, "/")
+	user, _, hasUser := strings.Cut(host, "@")
+	switch {
+	case text == "":
+	case hasUser && strings.Contains(user, ":"), strings.Contains(strings.ToLower(query), "password"):
+		p.fail(n, "write the path of a file that has it: credentials: /etc/grapnel/forward", "a policy cannot contain a password")
+		return policyfile.Word{}
+	case !ok || scheme != "postgres" && scheme != "nats":
+		p.fail(n, targetExample, "%q does not begin with postgres:// or nats://", text)
+	case strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '\\' }):
+		p.fail(n, "write %20 for a space and %5C for a backslash", "the URL contains white space, a control character or a backslash")
+	case strings.HasSuffix("@"+host, "@") && (scheme == "nats" || query == ""):
+		p.fail(n, targetExample, "the target names no server")
+	}
+	return word(n)
+}
+
+// absolute parses the absolute path of a file.
+func (p *fileParser) absolute(n *yaml.Node) string {
+	name := p.text(n)
+	if !filepath.IsAbs(name) {
+		p.fail(n, "write an absolute path", "%q is not an absolute path", name)
+	}
+	return name
 }
 
 // dropped rejects fields that no record has, and fields that every record needs.

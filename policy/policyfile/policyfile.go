@@ -356,6 +356,15 @@ type Records struct {
 	Sync    bool          `json:"sync,omitempty"` // write records to disk before the agent gets its reply
 	Drop    []string      `json:"drop,omitempty"` // fields of events, and JSON pointers into a record
 	Replace []Replacement `json:"replace,omitempty"`
+	Forward []Forward     `json:"forward,omitempty"` // only in user and managed policies
+}
+
+// Forward is an entry of `forward:`: a database or stream outside of this machine that gets a copy of each
+// Record.
+type Forward struct {
+	To          Word   `json:"to"`                    // URL without a password
+	Credentials string `json:"credentials,omitempty"` // path of a file; empty = the usual place of the target
+	CA          string `json:"ca,omitempty"`          // path of a PEM file of certificate authorities; empty = those of the system
 }
 
 // Retention is the `retention:` section: the limits at which the daemon removes the oldest Records.

@@ -34,6 +34,7 @@ var keyTables = []struct{ name, definition string }{
 	{"load", "loadFrom"},
 	{"defaults", "defaults"},
 	{"records", "records"},
+	{"forward", "forward"},
 	{"retention", "retention"},
 	{"redact", "redact"},
 	{"secrets", "secrets"},
