@@ -8,10 +8,11 @@ FUZZTIME ?= 1m
 # every test and warns that the race detector is off.
 RACE := $(shell set -- $$($(GO) env CC); command -v "$$1" >/dev/null 2>&1 && echo -race)
 
-# The library, the programs and the system tests are three modules, joined by go.work, so
+# The library, the backends, the programs and the system tests are modules, joined by go.work, so
 # that users of the library load few modules.
-MODULES := . cmd cmd/test
-ALL     := ./... ./cmd/... ./cmd/test/...
+BACKENDS := $(patsubst %/go.mod,%,$(wildcard backend/*/go.mod))
+MODULES  := . $(BACKENDS) cmd cmd/test
+ALL      := ./... $(BACKENDS:%=./%/...) ./cmd/... ./cmd/test/...
 
 # Each bridge is a separate module, so that other users do not load its framework. Bridges are
 # not in go.work, because go.work would give all of them the same versions.
@@ -192,20 +193,23 @@ fmt: bin/lint ## format the code and sort its imports
 .PHONY: lint
 lint: lint-tidy lint-go lint-vet lint-test ## check format, go.mod, and what vet and cmd/test/lint find
 
-# cmd requires the next release of the library, which no proxy has. So "go mod tidy" gets a copy of
-# its go.mod that replaces the library by its directory.
-CMD_MOD  = mkdir -p bin && cp cmd/go.mod bin/cmd.mod && cp cmd/go.sum bin/cmd.sum && $(GO) mod edit -replace github.com/grapnel-dev/grapnel=../ bin/cmd.mod
-CMD_TIDY = GOWORK=off $(GO) -C cmd mod tidy -modfile='$(CURDIR)/bin/cmd.mod'
-OTHERS   = $(filter-out cmd,$(MODULES)) cmd/test/lint $(BRIDGES)
+# cmd and the backends require the next release of each other and of the library, which no proxy has. So
+# "go mod tidy" gets a copy of their go.mod that replaces those by their directories.
+UNRELEASED = $(BACKENDS) cmd
+OTHERS     = $(filter-out $(UNRELEASED),$(MODULES)) cmd/test/lint $(BRIDGES)
+TIDY       = mkdir -p bin; for dir in $(UNRELEASED); do mod='$(CURDIR)/bin/tidy'; cp $$dir/go.mod $$mod.mod; cp $$dir/go.sum $$mod.sum; \
+	for other in "" $(BACKENDS:%=/%); do $(GO) mod edit -replace "github.com/grapnel-dev/grapnel$$other=$(CURDIR)$$other" $$mod.mod; done; \
+	GOWORK=off $(GO) -C $$dir mod tidy -modfile=$$mod.mod
 
 .PHONY: lint-tidy
 lint-tidy:
-	@set -e; $(CMD_MOD); $(CMD_TIDY) -diff; for dir in $(OTHERS); do $(GO) -C "$$dir" mod tidy -diff; done
+	@set -e; $(TIDY) -diff; done; for dir in $(OTHERS); do $(GO) -C "$$dir" mod tidy -diff; done
 
 .PHONY: tidy
 tidy: ## tidy the go.mod of every module
-	@set -e; $(CMD_MOD); $(CMD_TIDY); $(GO) mod edit -dropreplace github.com/grapnel-dev/grapnel bin/cmd.mod; \
-	cp bin/cmd.mod cmd/go.mod; cp bin/cmd.sum cmd/go.sum; for dir in $(OTHERS); do $(GO) -C "$$dir" mod tidy; done
+	@set -e; $(TIDY); \
+	for other in "" $(BACKENDS:%=/%); do $(GO) mod edit -dropreplace "github.com/grapnel-dev/grapnel$$other" $$mod.mod; done; \
+	cp $$mod.mod $$dir/go.mod; cp $$mod.sum $$dir/go.sum; done; for dir in $(OTHERS); do $(GO) -C "$$dir" mod tidy; done
 
 # "go vet" keeps results in the build cache. With -trimpath they do not contain the directory, so
 # another clone finds them too. Without cgo, because no C cross compiler is available.

@@ -72,6 +72,7 @@ var parseErrors = map[string]struct{ in, want string }{
 	"forward no list":                   {"version: 1\nrecords: {forward: 'postgres://db/x'}\n", "p.yaml:2:20: forward must be a list of targets"},
 	"forward to nothing":                {"version: 1\nrecords: {forward: [{ca: /etc/ca.pem}]}\n", "p.yaml:2:22: the entry has no `to` (write for example to: postgres://db.example.com/grapnel"},
 	"forward with a password":           {"version: 1\nrecords: {forward: [{to: 'postgres://u:hunter2@db/x'}]}\n", "p.yaml:2:26: a policy cannot contain a password (write the path of a file"},
+	"forward with a token":              {"version: 1\nrecords: {forward: [{to: 'nats://hunter2@n'}]}\n", "a policy cannot contain a password"},
 	"forward with a parameter":          {"version: 1\nrecords: {forward: [{to: 'postgres://db/x?sslPassword=hunter2'}]}\n", "a policy cannot contain a password"},
 	"forward to another system":         {"version: 1\nrecords: {forward: [{to: 'kafka://k/x'}]}\n", `"kafka://k/x" does not begin with postgres:// or nats://`},
 	"forward to no server":              {"version: 1\nrecords: {forward: [{to: 'nats:///x'}]}\n", "the target names no server"},

@@ -69,7 +69,7 @@ func (p *fileParser) target(n *yaml.Node) policyfile.Word {
 	user, _, hasUser := strings.Cut(host, "@")
 	switch {
 	case text == "":
-	case hasUser && strings.Contains(user, ":"), strings.Contains(strings.ToLower(query), "password"):
+	case hasUser && (strings.Contains(user, ":") || scheme == "nats"), strings.Contains(strings.ToLower(query), "password"):
 		p.fail(n, "write the path of a file that has it: credentials: /etc/grapnel/forward", "a policy cannot contain a password")
 		return policyfile.Word{}
 	case !ok || scheme != "postgres" && scheme != "nats":

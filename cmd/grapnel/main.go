@@ -110,7 +110,7 @@ Exit code 0: success; 1: failure, as each command describes; 64: the command lin
 			newUI, newLog, newWatch, newStats, newDeliveries,
 		}},
 		{"The daemon:", []func(*console) *cobra.Command{
-			newDaemon, newServe, newDrain,
+			newDaemon, newServe, newDrain, newForward,
 		}},
 		{other, []func(*console) *cobra.Command{
 			newHook, newMan, newVersion,

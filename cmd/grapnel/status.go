@@ -72,6 +72,12 @@ func (c *console) printStatus(s *status.Report) {
 		fmt.Fprintln(c.Out, c.Paint(cli.Bold, "daemon"))
 		fmt.Fprintf(c.Out, "  %-13s process %d, version %s\n", d.State, d.PID, printable.Line(cmp.Or(d.Version, "unknown")))
 	}
+	if len(s.Forward) > 0 {
+		fmt.Fprintln(c.Out, c.Paint(cli.Bold, "forwarded Records"))
+	}
+	for i := range s.Forward {
+		c.Wrap("  "+printable.Text(s.Forward[i].To+": "+s.Forward[i].String()), "    ")
+	}
 	if s.Daemon.PID != 0 || s.Keep != store.DefaultLimits {
 		fmt.Fprintf(c.Out, "%s\n  %v\n", c.Paint(cli.Bold, "retention"), s.Keep)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
+	"github.com/grapnel-dev/grapnel/cmd/internal/forwarding"
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/installation"
@@ -45,6 +46,9 @@ type facts struct {
 	before   *memory // nil = no memory of an earlier run
 	beforeTo string  // why the memory cannot be read
 	daemon   daemon
+
+	forward    []forwarding.Report
+	forwardErr error
 }
 
 // daemon is the state of the daemon, if one runs.

@@ -25,6 +25,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/forwarding"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 	"github.com/grapnel-dev/grapnel/dialect"
@@ -95,6 +96,7 @@ func gather(ctx context.Context, req *Request) (*facts, error) {
 	f.boxes, f.damaged = boxes(req.Programs), req.Damaged
 	f.daemon.socket = client.Socket(req.Place.State)
 	f.daemon.found, f.daemon.err = server.Look(ctx, f.daemon.socket)
+	f.forward, f.forwardErr = forwarding.Reports(ctx, req.Place)
 	return f, nil
 }
 

@@ -22,7 +22,7 @@ import (
 
 // judge returns the findings from the facts, and the memory for the next run.
 func judge(f *facts) ([]Finding, *memory) {
-	found := append(judgePolicy(f), judgeDaemon(f)...)
+	found := slices.Concat(judgePolicy(f), judgeDaemon(f), judgeForward(f))
 	for i := range f.agents {
 		a := &f.agents[i]
 		for _, part := range [][]Finding{

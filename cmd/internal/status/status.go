@@ -18,6 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/control"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/forwarding"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
@@ -37,20 +38,21 @@ import (
 
 // Report is the output of "grapnel status --json".
 type Report struct {
-	Version  string           `json:"version"`
-	State    string           `json:"state"`
-	Policies []policy.Loaded  `json:"policies"`
-	Digest   string           `json:"policy_digest,omitempty"` // as in records
-	Installs []Install        `json:"installs"`
-	Day      stats.Totals     `json:"last_24h"`
-	Sandbox  []Sandbox        `json:"sandboxes,omitempty"`
-	Paused   time.Time        `json:"paused_until,omitzero"`   // see "grapnel pause"
-	Grants   []approval.Grant `json:"grants,omitempty"`        // calls that the user has allowed
-	Rootless int              `json:"roots_refused,omitempty"` // events of the last seven days in sessions without a stored root
-	Losses   *spool.Losses    `json:"lost_records,omitempty"`  // replies of the last seven days without a complete Record
-	Daemon   *control.Report  `json:"daemon"`
-	Keep     store.Limits     `json:"retention"` // limits at which a daemon removes the oldest Records
-	Warnings []string         `json:"warnings"`
+	Version  string              `json:"version"`
+	State    string              `json:"state"`
+	Policies []policy.Loaded     `json:"policies"`
+	Digest   string              `json:"policy_digest,omitempty"` // as in records
+	Installs []Install           `json:"installs"`
+	Day      stats.Totals        `json:"last_24h"`
+	Sandbox  []Sandbox           `json:"sandboxes,omitempty"`
+	Paused   time.Time           `json:"paused_until,omitzero"`   // see "grapnel pause"
+	Grants   []approval.Grant    `json:"grants,omitempty"`        // calls that the user has allowed
+	Rootless int                 `json:"roots_refused,omitempty"` // events of the last seven days in sessions without a stored root
+	Losses   *spool.Losses       `json:"lost_records,omitempty"`  // replies of the last seven days without a complete Record
+	Daemon   *control.Report     `json:"daemon"`
+	Forward  []forwarding.Report `json:"forward,omitempty"` // targets outside of this machine that get the Records
+	Keep     store.Limits        `json:"retention"`         // limits at which a daemon removes the oldest Records
+	Warnings []string            `json:"warnings"`
 
 	OnlyManaged string `json:"only_managed,omitempty"` // message for the user if a managed policy disables all other policies
 }
@@ -110,6 +112,14 @@ func Gather(ctx context.Context, place local.Place) (*Report, error) {
 		s.warn("the daemon died: grapnel-hook answers without it; run \"grapnel daemon start\"")
 	} else if s.Daemon.State != "absent" && s.Daemon.Problem != "" {
 		s.warn("daemon: %s", s.Daemon.Problem)
+	}
+	if s.Forward, err = forwarding.Reports(ctx, place); err != nil {
+		s.warn("cannot see how far Records are forwarded: %v", err)
+	}
+	for i := range s.Forward {
+		for _, problem := range s.Forward[i].Problems(time.Now()) {
+			s.warn("%s: %s", s.Forward[i].To, problem.What)
+		}
 	}
 	s.installs(place)
 	day, err := records.Log(place).Count(ctx, time.Now().Add(-24*time.Hour))

@@ -23,6 +23,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/telemetry"
 	"github.com/grapnel-dev/grapnel/cmd/internal/fault"
+	"github.com/grapnel-dev/grapnel/cmd/internal/forwarding"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/cmd/internal/web"
 	"github.com/grapnel-dev/grapnel/internal/remote"
@@ -49,7 +50,8 @@ type daemon struct {
 	failed  map[string]string   // parts that have ended unexpectedly, with the error
 	deliver *delivery.Deliverer // nil = not started yet
 
-	keep policyfile.Retention // of the policies that were loaded last
+	keep    policyfile.Retention // of the policies that were loaded last
+	forward *forwarding.Group
 
 	loads  chan struct{} // signals that policies were loaded, see memory
 	limits chan struct{} // signals that keep has changed
@@ -92,6 +94,12 @@ func (d *daemon) run(ctx context.Context) (err error) {
 		return errors.Join(err, l.Close())
 	}
 	defer func() { err = errors.Join(err, d.store.Close()) }()
+	d.forward = forwarding.NewGroup(d.place, d.store, d.log)
+	if targets, err := forwarding.Targets(d.place); err != nil {
+		d.log.Warn("Records are not forwarded until the policies can be read", "error", err)
+	} else {
+		d.forward.Set(targets)
+	}
 	d.oldLosses = spool.ReadLosses(d.place.Spool(), d.begun)
 	if err := spool.ReserveLosses(d.place.Spool()); err != nil {
 		d.log.Warn("cannot create the file that counts lost records", "error", err)
@@ -130,7 +138,7 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	defer parts.Wait() // before the store is closed
 	defer endWork()
 	for name, run := range map[string]func(context.Context) error{
-		"intake": d.intake, "deliver": d.deliveries, "drain": d.drain, "retention": d.retention, "telemetry": d.export.Run, "memory": d.memory,
+		"intake": d.intake, "deliver": d.deliveries, "drain": d.drain, "retention": d.retention, "telemetry": d.export.Run, "memory": d.memory, "forward": d.forward.Run,
 		"socket": func(ctx context.Context) error { return watchSocket(ctx, l, stop) },
 	} {
 		parts.Go(func() {

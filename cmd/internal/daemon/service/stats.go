@@ -75,6 +75,9 @@ func (d *daemon) policyLoaded(set *policy.Set) {
 		default:
 		}
 	}
+	if !set.Records.Unknown {
+		d.forward.Set(set.Forward)
+	}
 	d.metrics.Expect(set.Specs)
 	var broken error
 	for i := range set.Files {

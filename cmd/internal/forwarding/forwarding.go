@@ -1,0 +1,254 @@
+// Package forwarding sends the Records of a place to the targets that its policies list, see
+// `records: {forward: ...}`.
+package forwarding
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/grapnel-dev/grapnel/backend/nats"
+	"github.com/grapnel-dev/grapnel/backend/postgres"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/internal/forward"
+	"github.com/grapnel-dev/grapnel/local"
+	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
+)
+
+// Targets returns the targets that the policies of a place list. It returns an error if one of these
+// policies cannot be read.
+func Targets(place local.Place) ([]policyfile.Forward, error) {
+	set := policy.Load(place.Request(place.Files(nil, nil), nil))
+	if set.Records.Unknown {
+		return nil, errors.New("the targets of Records are unknown, because a policy cannot be read")
+	}
+	return set.Forward, nil
+}
+
+// IsPostgres reports whether a URL names a database, and not a stream.
+func IsPostgres(to string) bool { return strings.HasPrefix(to, "postgres://") }
+
+// IsNATS reports whether a URL names a stream.
+func IsNATS(to string) bool { return strings.HasPrefix(to, "nats://") }
+
+// dial returns a function that connects to a target.
+func dial(f policyfile.Forward, machine string) func(context.Context) (forward.Target, error) {
+	return func(ctx context.Context) (forward.Target, error) {
+		if machine == "" {
+			return nil, errors.New("this machine has no ID, because its state directory cannot be written")
+		}
+		if IsPostgres(f.To.Text) {
+			return postgres.Open(ctx, postgres.Options{URL: f.To.Text, Credentials: f.Credentials, CA: f.CA}, machine)
+		}
+		return nats.Open(ctx, nats.Options{URL: f.To.Text, Credentials: f.Credentials, CA: f.CA}, machine)
+	}
+}
+
+// A Group runs a Forwarder for each target. It is safe for concurrent use.
+type Group struct {
+	place local.Place
+	store *store.Store
+	log   *slog.Logger
+
+	mu      sync.Mutex
+	want    []policyfile.Forward
+	states  states
+	changed chan struct{} // signals that want or states changed
+}
+
+// NewGroup returns a Group for the Records in a store. It sends nothing until Run or Once.
+func NewGroup(place local.Place, s *store.Store, log *slog.Logger) *Group {
+	return &Group{place: place, store: s, log: log, states: load(place), changed: make(chan struct{}, 1)}
+}
+
+// Set changes the targets.
+func (g *Group) Set(targets []policyfile.Forward) {
+	g.mu.Lock()
+	g.want = targets
+	g.mu.Unlock()
+	g.signal()
+}
+
+func (g *Group) signal() {
+	select {
+	case g.changed <- struct{}{}:
+	default:
+	}
+}
+
+// saveEvery is how often the states are written while they change.
+const saveEvery = time.Second
+
+// Run sends Records until ctx is done.
+func (g *Group) Run(ctx context.Context) error {
+	running := map[policyfile.Forward]context.CancelFunc{}
+	var done sync.WaitGroup
+	defer done.Wait()
+	for ctx.Err() == nil {
+		g.mu.Lock()
+		want := map[policyfile.Forward]bool{}
+		for _, f := range g.want {
+			want[f] = true
+		}
+		g.mu.Unlock()
+		for f, stop := range running {
+			if !want[f] {
+				stop()
+				delete(running, f)
+			}
+		}
+		for f := range want {
+			if running[f] != nil {
+				continue
+			}
+			one, stop := context.WithCancel(ctx)
+			running[f] = stop
+			done.Go(func() { g.forwarder(f).Run(one) })
+		}
+		g.save()
+		select {
+		case <-ctx.Done():
+		case <-g.changed:
+			// Records arrive one after the other, and each changes a state.
+			select {
+			case <-ctx.Done():
+			case <-time.After(saveEvery):
+			}
+		}
+	}
+	for _, stop := range running {
+		stop()
+	}
+	done.Wait()
+	g.save()
+	return nil
+}
+
+// Once sends the existing Records of a place to all its targets, or waits until a daemon has sent
+// them. The error is about the targets that did not get all.
+func Once(ctx context.Context, place local.Place, log *slog.Logger) error {
+	targets, err := Targets(place)
+	if err != nil || len(targets) == 0 {
+		return err
+	}
+	for {
+		s, err := store.Open(place.Store(), nil)
+		if err == nil {
+			return errors.Join(once(ctx, place, s, targets, log), s.Close())
+		}
+		if !errors.Is(err, store.ErrLocked) {
+			return err
+		}
+		reports, err := Reports(ctx, place)
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(reports, func(r Report) bool { return r.Behind > 0 || r.Reached.IsZero() || r.Error != "" }) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(saveEvery):
+		}
+	}
+}
+
+func once(ctx context.Context, place local.Place, s *store.Store, targets []policyfile.Forward, log *slog.Logger) error {
+	in := &store.Intake{Spool: place.Spool(), Store: s}
+	if _, err := in.Once(ctx); err != nil {
+		return fmt.Errorf("cannot read all Records: %w", err)
+	}
+	g := NewGroup(place, s, log)
+	g.Set(targets)
+	return g.once(ctx)
+}
+
+// once sends the existing Records to all targets.
+func (g *Group) once(ctx context.Context) error {
+	g.mu.Lock()
+	want := g.want
+	g.mu.Unlock()
+	errs := make([]error, len(want))
+	var done sync.WaitGroup
+	for i, f := range want {
+		done.Go(func() {
+			if err := g.forwarder(f).Once(ctx); err != nil {
+				errs[i] = fmt.Errorf("%s: %w", f.To.Text, err)
+			}
+		})
+	}
+	done.Wait()
+	g.save()
+	return errors.Join(errs...)
+}
+
+func (g *Group) forwarder(f policyfile.Forward) *forward.Forwarder {
+	before := g.stateOf(f.To.Text)
+	return &forward.Forwarder{
+		Source: g.store, Dial: dial(f, g.place.Identity().Machine),
+		Changed: func(s forward.State) { g.note(f.To.Text, &before, &s) },
+	}
+}
+
+func (g *Group) stateOf(to string) State {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.states[to]
+}
+
+// note stores the state of a Forwarder that began with another state, and logs what an operator should know.
+func (g *Group) note(to string, begun *State, s *forward.State) {
+	now := time.Now().UTC().Truncate(time.Second)
+	g.mu.Lock()
+	last := g.states[to]
+	next := State{Seq: last.Seq, Sent: begun.Sent + s.Sent, Missed: begun.Missed + s.Missed, Reached: last.Reached, Error: s.Error, Warning: s.Warning}
+	if s.Reached {
+		next.Seq = s.At.Seq
+	}
+	if s.Error == "" {
+		next.Reached = now
+	} else if next.FailingSince = last.FailingSince; last.Error == "" {
+		next.FailingSince = now
+	}
+	g.states[to] = next
+	g.mu.Unlock()
+	g.signal()
+	switch {
+	case s.Error != "" && s.Error != last.Error:
+		g.log.Warn("cannot forward Records", "to", to, "error", s.Error)
+	case s.Error == "" && last.Error != "":
+		g.log.Info("Records are forwarded again", "to", to)
+	}
+	if next.Missed > last.Missed {
+		g.log.Warn("retention has removed Records before they were forwarded", "to", to, "records", next.Missed-last.Missed)
+	}
+	if s.Warning != "" && s.Warning != last.Warning {
+		g.log.Warn("Records can be lost", "to", to, "warning", s.Warning)
+	}
+}
+
+// save writes the states of the targets that are wanted.
+func (g *Group) save() {
+	g.mu.Lock()
+	maps.DeleteFunc(g.states, func(to string, _ State) bool {
+		for _, f := range g.want {
+			if f.To.Text == to {
+				return false
+			}
+		}
+		return true
+	})
+	kept := maps.Clone(g.states)
+	g.mu.Unlock()
+	if err := kept.save(g.place); err != nil {
+		g.log.Warn("cannot store how far Records are forwarded", "error", err)
+	}
+}
