@@ -135,21 +135,17 @@ func (s *Server) URL(user, database string) string {
 // Run starts the server after Kill, and waits until it accepts connections.
 func (s *Server) Run() {
 	s.t.Helper()
-	_ = os.Remove(filepath.Join(s.data, "postmaster.pid"))
-	s.cmd, s.done = s.command("postgres", "-D", s.data), make(chan struct{})
-	s.cmd.Stderr = &s.log
-	if err := s.cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
-	go func() { _ = s.cmd.Wait(); close(s.done) }()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		if s.cmd == nil {
+			s.start()
+		}
 		// pg_isready exits 0 if the server accepts connections.
 		if exec.CommandContext(context.Background(), filepath.Join(s.bin, "pg_isready"), "-q", "-h", s.Dir).Run() == nil {
 			return
 		}
 		select {
-		case <-s.done:
-			s.t.Fatalf("the server has ended:\n%s", s.log.Bytes())
+		case <-s.done: // processes of a killed server still use its memory
+			s.cmd = nil
 		default:
 		}
 		if time.Now().After(end) {
@@ -158,7 +154,19 @@ func (s *Server) Run() {
 	}
 }
 
-// Kill kills all processes of the server, without a chance to clean up.
+func (s *Server) start() {
+	s.t.Helper()
+	s.log.Reset()
+	cmd, done := s.command("postgres", "-D", s.data), make(chan struct{})
+	cmd.Stderr = &s.log
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	go func() { _ = cmd.Wait(); close(done) }()
+	s.cmd, s.done = cmd, done
+}
+
+// Kill kills the server without a chance to clean up. Its other processes end by themselves.
 func (s *Server) Kill() {
 	if s.cmd == nil {
 		return
