@@ -223,6 +223,7 @@ type sender struct {
 	target Target
 	at     Position // stored at the target
 	after  int64    // row after which lines are read
+	ahead  []Line   // that were read already; nil = none
 }
 
 // begin finds the row after which lines are sent.
@@ -254,18 +255,16 @@ type sent struct {
 	missed int64
 }
 
-// batch sends the next lines.
+// batch sends the next lines. Meanwhile it reads the lines after them.
 func (s *sender) batch(ctx context.Context) (sent, error) {
-	lines, err := s.source.Lines(ctx, s.after, batchLines)
+	lines := s.ahead
+	s.ahead = nil
+	var err error
+	if lines == nil {
+		lines, err = s.read(ctx, s.after)
+	}
 	if err != nil || len(lines) == 0 {
 		return sent{}, err
-	}
-	bytes := 0
-	for i := range lines {
-		if bytes += len(lines[i].Text); bytes >= batchBytes {
-			lines = lines[:i+1]
-			break
-		}
 	}
 	var missed int64
 	if lines[0].Seq != s.after+1 {
@@ -273,11 +272,29 @@ func (s *sender) batch(ctx context.Context) (sent, error) {
 			return sent{}, err
 		}
 	}
-	if err := s.target.Send(ctx, s.at, lines, missed); err != nil {
+	last := &lines[len(lines)-1]
+	var reading sync.WaitGroup
+	if len(lines) > 1 {
+		reading.Go(func() { s.ahead, _ = s.read(ctx, last.Seq) }) // the next batch reads again after an error
+	}
+	err = s.target.Send(ctx, s.at, lines, missed)
+	reading.Wait()
+	if err != nil {
 		return sent{}, err
 	}
-	last := &lines[len(lines)-1]
 	s.at = Position{last.Seq, last.Digest}
 	s.after = last.Seq
 	return sent{len(lines), missed}, nil
+}
+
+// read reads the lines of a batch.
+func (s *sender) read(ctx context.Context, after int64) ([]Line, error) {
+	lines, err := s.source.Lines(ctx, after, batchLines)
+	bytes := 0
+	for i := range lines {
+		if bytes += len(lines[i].Text); bytes >= batchBytes {
+			return lines[:i+1], err
+		}
+	}
+	return lines, err
 }

@@ -17,13 +17,13 @@ CREATE TABLE grapnel.machine (
 
 CREATE TABLE grapnel.record (
 	num        bigint      GENERATED ALWAYS AS IDENTITY,
-	machine    text        NOT NULL,
+	machine    text        COLLATE "C" NOT NULL,
 	seq        bigint      NOT NULL, -- the row in the log of the machine
-	late_key   text        NOT NULL, -- the digest of a late line; empty for a Record
-	id         text        NOT NULL,
+	late_key   text        COLLATE "C" NOT NULL, -- the digest of a late line; empty for a Record
+	id         text        COLLATE "C" NOT NULL,
 	time       timestamptz NOT NULL,
 	agent      text,
-	session    text,
+	session    text        COLLATE "C",
 	event      text,
 	tool       text,
 	decision   text,
