@@ -86,7 +86,7 @@ func connect(ctx context.Context, o Options) (*nats.Conn, address, error) {
 	if err != nil {
 		return nil, a, err
 	}
-	options := []nats.Option{nats.Name("grapnel"), nats.NoReconnect(), nats.RetryOnFailedConnect(false)}
+	options := []nats.Option{nats.Name("grapnel"), nats.NoReconnect(), nats.ErrorHandler(closeRefused)}
 	if end, ok := ctx.Deadline(); ok {
 		options = append(options, nats.Timeout(min(time.Until(end), 10*time.Second)))
 	}
@@ -104,6 +104,13 @@ func connect(ctx context.Context, o Options) (*nats.Conn, address, error) {
 		return nil, a, explain(err, a)
 	}
 	return conn, a, nil
+}
+
+// closeRefused ends a connection that may not publish: the server does not answer such a request.
+func closeRefused(conn *nats.Conn, _ *nats.Subscription, err error) {
+	if errors.Is(err, nats.ErrPermissionViolation) {
+		conn.Close()
+	}
 }
 
 // explain adds what the operator can do about an error of the server.
@@ -364,6 +371,9 @@ const (
 // batch is empty.
 func (t *Target) request(ctx context.Context, m *nats.Msg) (*jetstream.PubAck, error) {
 	answer, err := t.conn.RequestMsgWithContext(ctx, m)
+	if last := t.conn.LastError(); err != nil && errors.Is(last, nats.ErrPermissionViolation) {
+		err = last
+	}
 	if err != nil {
 		return nil, explain(err, t.address)
 	}
