@@ -15,6 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/backend/postgres"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/forwarding"
+	"github.com/grapnel-dev/grapnel/cmd/internal/machines"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/local"
 )
@@ -48,6 +49,11 @@ Exit code 0: each target has all Records; 1: a target does not.`,
 func (c *console) forward(ctx context.Context, place local.Place, wait time.Duration) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, wait, fmt.Errorf("not all Records were sent within %v", wait))
 	defer cancel()
+	if targets, err := forwarding.Targets(place); err == nil && len(targets) > 0 {
+		if err := machines.Beat(ctx, place); err != nil {
+			c.Warn(fmt.Errorf("the heartbeat of this machine is incomplete: %w", err))
+		}
+	}
 	failed := forwarding.Once(ctx, place, slog.New(slog.DiscardHandler)) // errors are returned
 	reports, err := forwarding.Reports(context.WithoutCancel(ctx), place)
 	switch {

@@ -107,7 +107,7 @@ Exit code 0: success; 1: failure, as each command describes; 64: the command lin
 			newHooks, newCheck, newFmt, newTest, newExplain, newReplay, newSuggest, newRecord, newTrust, newUntrust, newImport, newSchema,
 		}},
 		{"What happened:", []func(*console) *cobra.Command{
-			newUI, newLog, newWatch, newStats, newDeliveries,
+			newUI, newLog, newWatch, newStats, newDeliveries, newMachines,
 		}},
 		{"The daemon:", []func(*console) *cobra.Command{
 			newDaemon, newServe, newDrain, newForward,

@@ -17,6 +17,9 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
+// Alive is the kind of a heartbeat: a Record that says that the machine works.
+const Alive grapnel.Kind = grapnel.NativePrefix + "grapnel.alive"
+
 // ErrTorn is the error for a line that holds no complete Record: a disk was full or the power
 // failed while it was written, or the file was changed.
 var ErrTorn = errors.New("torn line")
@@ -32,12 +35,13 @@ type Filter struct {
 	Hook      string // a hook that ran: its name, or source::name
 }
 
-// Wants reports whether an Entry matches.
+// Wants reports whether an Entry matches. A heartbeat matches only if Events lists its kind.
 func (f *Filter) Wants(e *Entry) bool {
 	switch {
 	case e.Time.Before(f.Since),
 		f.Agent != "" && e.Agent != f.Agent,
 		f.Session != "" && e.Session != f.Session,
+		len(f.Events) == 0 && e.Event == Alive,
 		len(f.Events) > 0 && !slices.Contains(f.Events, e.Event),
 		len(f.Decisions) > 0 && (e.Late || !slices.Contains(f.Decisions, e.Decision)),
 		f.Would && (e.Late || e.Would < grapnel.Ask || e.Would <= e.Decision):

@@ -76,6 +76,13 @@ func (g *Group) Set(targets []policyfile.Forward) {
 	g.signal()
 }
 
+// Any reports whether there are targets.
+func (g *Group) Any() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.want) > 0
+}
+
 func (g *Group) signal() {
 	select {
 	case g.changed <- struct{}{}:

@@ -124,8 +124,11 @@ func (c *Counter) Unreadable() { c.totals.Unreadable++ }
 // Again counts replies to firings that have a Record already.
 func (c *Counter) Again(n int) { c.totals.Again += n }
 
-// Add counts an Entry. It calls load if it needs the event of the Entry, which load must set.
+// Add counts an Entry, except for a heartbeat. It calls load if it needs the event of the Entry, which load must set.
 func (c *Counter) Add(e *spool.Entry, load func() error) {
+	if e.Event == spool.Alive {
+		return
+	}
 	failed, open := e.Error != "", false
 	for i := range e.Hooks {
 		run := &e.Hooks[i]

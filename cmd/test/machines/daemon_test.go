@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/forwarding"
+	"github.com/grapnel-dev/grapnel/cmd/internal/machines"
 	"github.com/grapnel-dev/grapnel/internal/await"
 	"github.com/grapnel-dev/grapnel/internal/postgrestest"
 )
@@ -137,5 +139,40 @@ func TestForwardUsage(t *testing.T) {
 	}
 	if out, err := m.do(t, "forward", "setup", "kafka://x"); err == nil || !strings.Contains(out, "write postgres://HOST/DATABASE") {
 		t.Errorf("setup of another system: %v: %s", err, out)
+	}
+}
+
+// TestMachines: a machine that sends Records is listed with its heartbeat, which no list of events shows.
+func TestMachines(t *testing.T) {
+	t.Parallel()
+	s := postgrestest.Start(t)
+	m := newMachine(t, fmt.Sprintf("records: {forward: [{to: %q, credentials: %s}]}\n", s.URL("postgres", "postgres"), s.Passwords()))
+	if out, err := m.do(t, "forward", "setup", s.URL("postgres", "postgres"), "--credentials", s.Passwords()); err != nil {
+		t.Fatalf("setup: %v: %s", err, out)
+	}
+	m.event(t, 1)
+	if out, err := m.do(t, "forward"); err != nil {
+		t.Fatalf("forward: %v: %s", err, out)
+	}
+	out, err := m.do(t, "machines", "--credentials", s.Passwords(), "--json")
+	var list []machines.Machine
+	if err != nil || json.Unmarshal([]byte(out), &list) != nil || len(list) != 1 {
+		t.Fatalf("machines: %v: %s", err, out)
+	}
+	id := m.place(t).Identity()
+	if got := list[0]; got.ID != id.Machine || got.Host != id.Host || got.User != id.User || got.Login != "postgres" || got.Beat.IsZero() || got.System != "linux/"+runtime.GOARCH || got.Version == "" || got.Digest == "" || len(got.Problems) != 0 {
+		t.Errorf("machines: %+v", got)
+	}
+	if out, err := m.do(t, "machines", "--records", s.URL("postgres", "postgres"), "--credentials", s.Passwords(), "--silent-after", "1ms"); err != nil || !strings.Contains(out, "problem: silent since") || !strings.Contains(out, "1 machine, 1 with problems") {
+		t.Errorf("machines: %v: %s", err, out)
+	}
+	if out, err := m.do(t, "machines", "--records", "nats://x"); err == nil || !strings.Contains(out, "only a PostgreSQL database can be read") {
+		t.Errorf("machines of a stream: %v: %s", err, out)
+	}
+	if out, err := m.do(t, "log", "--json"); err != nil || strings.Contains(out, "native.grapnel.alive") || !strings.Contains(out, "tool.before") {
+		t.Errorf("log: %v: %s", err, out)
+	}
+	if out, err := m.do(t, "log", "--json", "--event", "native.grapnel.alive"); err != nil || !strings.Contains(out, "native.grapnel.alive") {
+		t.Errorf("log of heartbeats: %v: %s", err, out)
 	}
 }

@@ -138,7 +138,7 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	defer parts.Wait() // before the store is closed
 	defer endWork()
 	for name, run := range map[string]func(context.Context) error{
-		"intake": d.intake, "deliver": d.deliveries, "drain": d.drain, "retention": d.retention, "telemetry": d.export.Run, "memory": d.memory, "forward": d.forward.Run,
+		"intake": d.intake, "deliver": d.deliveries, "drain": d.drain, "retention": d.retention, "telemetry": d.export.Run, "memory": d.memory, "forward": d.forward.Run, "alive": d.alive,
 		"socket": func(ctx context.Context) error { return watchSocket(ctx, l, stop) },
 	} {
 		parts.Go(func() {

@@ -332,6 +332,9 @@ func (v *view) where(q *Query) (cond string, args []any, err error) {
 	if q.Session != "" {
 		add("r.session = ?", q.Session)
 	}
+	if len(q.Events) == 0 && q.ID == "" {
+		add("r.event <> ?", string(spool.Alive))
+	}
 	if len(q.Events) > 0 {
 		add("r.event IN ("+marks(len(q.Events))+")", anys(q.Events, func(k grapnel.Kind) any { return string(k) })...)
 	}
