@@ -68,7 +68,12 @@ A machine is a state directory: two users of a computer are two machines.`,
 			if err != nil {
 				return err
 			}
-			rows, err := postgres.Machines(cmd.Context(), o)
+			db, err := postgres.OpenReader(cmd.Context(), o)
+			if err != nil {
+				return err
+			}
+			defer db.Close()
+			rows, err := db.Machines(cmd.Context())
 			if err != nil {
 				return err
 			}

@@ -222,11 +222,10 @@ func (s *Site) summary(ctx context.Context) (*summary, error) {
 		return s.counted, nil
 	}
 	sum := &summary{At: now}
-	counter, err := s.Source.Count(ctx, now.AddDate(0, 0, -countDays))
-	if err != nil {
+	var err error
+	if sum.Totals, err = s.Source.Totals(ctx, now.AddDate(0, 0, -countDays)); err != nil {
 		return sum, err
 	}
-	sum.Totals = counter.Totals()
 	if sum.Days, sum.Complete, err = s.Source.Days(ctx, firstDay(now)); err == nil {
 		s.counted = sum
 	}

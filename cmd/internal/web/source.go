@@ -18,7 +18,7 @@ import (
 type Source interface {
 	Records(ctx context.Context, q store.Query) iter.Seq2[store.Row, error]
 	Subscribe(ctx context.Context) <-chan store.Live // signals new Records; the pages read them with Records
-	Count(ctx context.Context, since time.Time) (*stats.Counter, error)
+	Totals(ctx context.Context, since time.Time) (stats.Totals, error)
 	Days(ctx context.Context, since time.Time) (days []store.Day, complete bool, err error)
 	Deliveries(ctx context.Context, q store.DeliveryQuery) ([]delivery.Job, error)
 	Targets(ctx context.Context) ([]store.Target, error)

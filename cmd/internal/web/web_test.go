@@ -26,6 +26,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hooks"
+	"github.com/grapnel-dev/grapnel/cmd/internal/stats"
 	"github.com/grapnel-dev/grapnel/internal/approval"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -35,6 +36,11 @@ const hostile = `"><script>alert(1)</script><img src=x onerror=alert(2)>`
 
 // testSource is a store, and fixed answers for the rest.
 type testSource struct{ *store.Store }
+
+func (s testSource) Totals(ctx context.Context, since time.Time) (stats.Totals, error) {
+	count, err := s.Count(ctx, since)
+	return count.Totals(), err
+}
 
 func (testSource) Policies(context.Context, string) (Policies, error) {
 	return Policies{

@@ -23,6 +23,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hooks"
 	"github.com/grapnel-dev/grapnel/cmd/internal/records"
+	"github.com/grapnel-dev/grapnel/cmd/internal/stats"
 	"github.com/grapnel-dev/grapnel/cmd/internal/web"
 	"github.com/grapnel-dev/grapnel/internal/approval"
 	"github.com/grapnel-dev/grapnel/internal/spool"
@@ -34,6 +35,11 @@ import (
 type pageSource struct {
 	*store.Store
 	d *daemon
+}
+
+func (p pageSource) Totals(ctx context.Context, since time.Time) (stats.Totals, error) {
+	count, err := p.Count(ctx, since)
+	return count.Totals(), err
 }
 
 func (p pageSource) Policies(_ context.Context, dir string) (web.Policies, error) {
