@@ -19,6 +19,7 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/documents"
 	"github.com/grapnel-dev/grapnel/internal/seam"
+	"github.com/grapnel-dev/grapnel/internal/wire"
 )
 
 // goldenEvents returns the events of all conversations.
@@ -281,7 +282,8 @@ func TestSchemaMatchesTypes(t *testing.T) {
 			}
 		}
 	}
-	compare("event", reflect.TypeFor[grapnel.Event](), s.def("event"), "grapnel", "verdict", "contract", "can")
+	compare("event", reflect.TypeFor[grapnel.Event](), s.def("event"), "grapnel", "verdict", "contract", "can", "origin")
+	compare("origin", reflect.TypeFor[wire.Origin](), s.def("origin"))
 	compare("contract", reflect.TypeFor[grapnel.Contract](), s.def("contract"))
 	compare("can", reflect.TypeFor[grapnel.Can](), s.def("can"))
 	compare("outcome", reflect.TypeFor[grapnel.Outcome](), s.def("outcome"))

@@ -14,6 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/atomicfile"
 	"github.com/grapnel-dev/grapnel/internal/home"
 	"github.com/grapnel-dev/grapnel/internal/readfile"
+	"github.com/grapnel-dev/grapnel/internal/wire"
 )
 
 // An Identity names the origin of Records.
@@ -51,6 +52,13 @@ func (id Identity) Mark(rec *grapnel.Record, policies string) {
 	if rec.Event == grapnel.ModelAfter && rec.Input != nil && rec.Input.Model != nil {
 		rec.TokensIn, rec.TokensOut = tokens(rec.Input.Model.Response)
 	}
+}
+
+// Origin returns the origin of events that these policies judge.
+func (id Identity) Origin(policies string) *wire.Origin {
+	var rec grapnel.Record
+	id.Mark(&rec, policies)
+	return &wire.Origin{Host: rec.Host, User: rec.User, Machine: rec.Machine, PolicyDigest: rec.PolicyDigest, PolicyRevision: rec.PolicyRevision}
 }
 
 // tokens returns the token counts in a model's response, in the names of OpenAI, Anthropic or

@@ -16,12 +16,14 @@ type body struct {
 	write func(hook string, ev *grapnel.Event, at time.Time) ([]byte, error)
 	// anyStatus means that a delivery succeeds with every response status.
 	anyStatus bool
+	// closed means that another system defines the format, and that it has no origin.
+	closed bool
 }
 
 // bodies lists the formats by their names in files.
 var bodies = map[string]body{
 	"":         {write: writeSummary},
-	"ironclaw": {write: ironclaw.Body, anyStatus: true},
+	"ironclaw": {write: ironclaw.Body, anyStatus: true, closed: true},
 }
 
 // WriteBody returns the notification about an event for the hook of this name. language is the

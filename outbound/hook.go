@@ -206,6 +206,12 @@ func (h *Hook) send(ctx context.Context, id string, plain []byte) (response *gra
 		if err == nil {
 			body, err = writeSummary(h.name, ev, cmp.Or(ev.Time, time.Now()))
 		}
+		if err == nil {
+			var origin *wire.Origin
+			if origin, err = wire.ReadOrigin(plain); err == nil {
+				body, err = wire.Originated(body, origin)
+			}
+		}
 		if err != nil {
 			return nil, fault(BadBody, "cannot decode the event: %w", err)
 		}

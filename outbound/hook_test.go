@@ -27,8 +27,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/hooktest"
 	"github.com/grapnel-dev/grapnel/internal/await"
+	"github.com/grapnel-dev/grapnel/internal/wire"
 )
 
 const hookKey = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -141,6 +143,16 @@ func TestHookSummary(t *testing.T) {
 	out, err := h.Handle(t.Context(), command)
 	if err != nil || out.Decision != grapnel.Block || !bytes.Contains(body, []byte(`"event":"tool.before","tool":"Bash"`)) || bytes.Contains(body, []byte("ls")) {
 		t.Errorf("%v %v, sent %s", out, err, body)
+	}
+	plain, err := dialect.Plain().WriteEvent(command)
+	if err == nil {
+		plain, err = wire.Originated(plain, &wire.Origin{Host: "h"})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Ask(t.Context(), "e", plain); err != nil || !bytes.HasSuffix(body, []byte(`,"origin":{"host":"h"}}`)) {
+		t.Errorf("%v, sent %s", err, body)
 	}
 }
 

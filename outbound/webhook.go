@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/wire"
 )
 
 const (
@@ -101,7 +102,7 @@ func (w *Webhook) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcom
 		return grapnel.Outcome{}, nil
 	}
 	// Encode now, because the caller may reuse the event after the return, and it may be large.
-	text, err := w.text(ev)
+	text, err := w.text(ctx, ev)
 	if err != nil {
 		<-w.permits
 		w.client.opts.Failed(w.name, err)
@@ -123,7 +124,7 @@ func (w *Webhook) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcom
 
 // Deliver delivers one event and waits for the answer. An error is an [*Error].
 func (w *Webhook) Deliver(ctx context.Context, ev *grapnel.Event) error {
-	text, err := w.text(ev)
+	text, err := w.text(ctx, ev)
 	if err != nil {
 		return err
 	}
@@ -131,8 +132,12 @@ func (w *Webhook) Deliver(ctx context.Context, ev *grapnel.Event) error {
 }
 
 // text returns the notification about an event.
-func (w *Webhook) text(ev *grapnel.Event) ([]byte, error) {
-	return w.body.write(w.name, ev, cmp.Or(ev.Time, time.Now()))
+func (w *Webhook) text(ctx context.Context, ev *grapnel.Event) ([]byte, error) {
+	text, err := w.body.write(w.name, ev, cmp.Or(ev.Time, time.Now()))
+	if err == nil && !w.body.closed {
+		text, err = wire.Originated(text, wire.OriginFrom(ctx))
+	}
+	return text, err
 }
 
 func (w *Webhook) send(ctx context.Context, text []byte) error {

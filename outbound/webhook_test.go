@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/wire"
 )
 
 // All errors of a webhook's configuration, in the order in which they are reported.
@@ -53,6 +54,21 @@ func TestSummaryBody(t *testing.T) {
 	want := `{"hook":"team","time":"2026-03-04T05:06:07Z","id":"e1","agent":"claude-code","session":"s1","event":"tool.before","tool":"Bash","decision":"block"}`
 	if diff := cmp.Diff(want, string(got)); diff != "" || err != nil {
 		t.Errorf("%v (-want +got)\n%s", err, diff)
+	}
+}
+
+// A notification names the origin of the event, unless another system defines the format.
+func TestWebhookOrigin(t *testing.T) {
+	t.Parallel()
+	for language, want := range map[string]string{"": `,"origin":{"host":"h"}}`, "ironclaw": `"metadata_present":false}`} {
+		w, err := NewClient(nil).Webhook(Config{Name: "team", URL: "https://hooks.example.com/", Body: language})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := w.text(wire.WithOrigin(t.Context(), &wire.Origin{Host: "h"}), command)
+		if err != nil || !strings.HasSuffix(string(text), want) {
+			t.Errorf("%q: %s, %v", language, text, err)
+		}
 	}
 }
 

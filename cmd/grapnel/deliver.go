@@ -51,10 +51,11 @@ func newDeliver(c *console) *cobra.Command {
 				return err
 			}
 			ev, err := wire.Read(both.Event)
-			if err != nil {
+			origin, noOrigin := wire.ReadOrigin(both.Event)
+			if err := errors.Join(err, noOrigin); err != nil {
 				return fmt.Errorf("cannot read the event: %w", err)
 			}
-			if err := w.Deliver(cmd.Context(), ev); err != nil {
+			if err := w.Deliver(wire.WithOrigin(cmd.Context(), origin), ev); err != nil {
 				return fmt.Errorf("webhook %q: %w", both.Webhook.Name, err)
 			}
 			return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/circuit"
 	"github.com/grapnel-dev/grapnel/internal/seam"
 	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/internal/wire"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -28,7 +29,7 @@ type Question struct {
 	Networks []string        `json:"networks,omitempty"` // private networks that the policies allow
 	ID       string          `json:"id,omitempty"`       // of the event
 	Until    time.Time       `json:"until,omitzero"`     // deadline of the answer; includes the start of the program
-	Event    json.RawMessage `json:"event"`              // in the plain dialect; sent byte for byte
+	Event    json.RawMessage `json:"event"`              // in the plain dialect, with its origin; sent byte for byte
 }
 
 // A Reply is the result of a Question.
@@ -178,6 +179,9 @@ func (a *Hook) question(ctx context.Context, ev *grapnel.Event) ([]byte, error) 
 		}
 	}
 	event, err := dialect.Plain().WriteEvent(ev)
+	if err == nil {
+		event, err = wire.Originated(event, wire.OriginFrom(ctx).For(a.HTTP.Name, a.HTTP.Source, ev.Verdict()))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot encode the event: %w", err)
 	}

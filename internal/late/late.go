@@ -11,6 +11,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/ask"
 	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/internal/wire"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -117,7 +118,7 @@ func Runner(place local.Place, kinds Kinds, c ask.Circuits, put Put) func(contex
 		if timeout == 0 {
 			timeout = policyfile.DefaultTimeout
 		}
-		ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%w of %v", grapnel.ErrTimeout, timeout))
+		ctx, cancel := context.WithTimeoutCause(wire.WithOrigin(ctx, p.Origin), timeout, fmt.Errorf("%w of %v", grapnel.ErrTimeout, timeout))
 		defer cancel()
 		_, err = spec.Hook.Handle(ctx, p.Event)
 		return err

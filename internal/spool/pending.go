@@ -43,7 +43,8 @@ type Pending struct {
 	File    string         `json:"file,omitempty"`   // file of the source
 	Scope   string         `json:"scope,omitempty"`  // scope of the source
 	EventAt string         `json:"event_at,omitempty"`
-	Event   *grapnel.Event `json:"-"` // with its Verdict
+	Origin  *wire.Origin   `json:"origin,omitempty"` // of the event, when it was judged; nil = unknown
+	Event   *grapnel.Event `json:"-"`                // with its Verdict
 }
 
 // pendingLine is the JSON form of a Pending.
@@ -53,9 +54,9 @@ type pendingLine struct {
 }
 
 // Run queues the observing hooks of a firing for the drain. It does not mask or cut the event,
-// because the hooks need it unchanged.
-func (s *Spool) Run(_ context.Context, ev *grapnel.Event, hooks []grapnel.Spec) error {
-	err := s.enqueue(ev, hooks)
+// because the hooks need it unchanged. ctx has the origin of the event, see [wire.WithOrigin].
+func (s *Spool) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spec) error {
+	err := s.enqueue(ctx, ev, hooks)
 	s.mu.Lock()
 	s.queued = s.queued || err == nil && len(hooks) > 0
 	s.mu.Unlock()
@@ -73,7 +74,7 @@ func (s *Spool) Queued() bool {
 	return s.queued
 }
 
-func (s *Spool) enqueue(ev *grapnel.Event, hooks []grapnel.Spec) error {
+func (s *Spool) enqueue(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spec) error {
 	if len(hooks) == 0 {
 		return nil
 	}
@@ -96,7 +97,7 @@ func (s *Spool) enqueue(ev *grapnel.Event, hooks []grapnel.Spec) error {
 	var lines []byte
 	for i := range hooks {
 		h := &hooks[i]
-		head, err := rawjson.Marshal(newPending(now, h, ev))
+		head, err := rawjson.Marshal(newPending(ctx, now, h, ev))
 		if err != nil {
 			return err
 		}
@@ -114,13 +115,17 @@ func (s *Spool) enqueue(ev *grapnel.Event, hooks []grapnel.Spec) error {
 	return errors.Join(appendLines(f, lines, s.opts.Sync), f.Close())
 }
 
-func newPending(now time.Time, h *grapnel.Spec, ev *grapnel.Event) Pending {
-	return Pending{ID: pendingID(now, h, ev), Time: now.UTC(), Hook: h.Name, Source: h.Source.Name, Digest: h.Source.Digest, File: h.Source.File, Scope: h.Source.Scope.String()}
+func newPending(ctx context.Context, now time.Time, h *grapnel.Spec, ev *grapnel.Event) Pending {
+	return Pending{
+		ID: pendingID(now, h, ev), Time: now.UTC(), Hook: h.Name, Source: h.Source.Name, Digest: h.Source.Digest, File: h.Source.File, Scope: h.Source.Scope.String(),
+		Origin: wire.OriginFrom(ctx).For(h.Name, h.Source.Name, ev.Verdict()),
+	}
 }
 
-// NewPending returns a pending hook with its event, for callers that store it in another place.
-func NewPending(h *grapnel.Spec, ev *grapnel.Event) Pending {
-	p := newPending(time.Now(), h, ev)
+// NewPending returns a pending hook with its event, for callers that store it in another place. ctx has
+// the origin of the event.
+func NewPending(ctx context.Context, h *grapnel.Spec, ev *grapnel.Event) Pending {
+	p := newPending(ctx, time.Now(), h, ev)
 	p.Event = ev
 	return p
 }
@@ -361,6 +366,9 @@ func (s *Spool) runLine(ctx context.Context, line []byte, run func(context.Conte
 func (s *Spool) Ran(p Pending, begun time.Time, err error) error {
 	took := time.Since(begun)
 	e := Entry{Late: true, Record: grapnel.Record{ID: p.ID, Time: begun.UTC(), Hooks: []grapnel.HookRun{}, MS: float64(took.Microseconds()) / 1000}}
+	if o := p.Origin; o != nil {
+		e.Host, e.User, e.Machine, e.PolicyDigest, e.PolicyRevision = o.Host, o.User, o.Machine, o.PolicyDigest, o.PolicyRevision
+	}
 	if ev := p.Event; ev != nil {
 		e.Agent, e.Session, e.Event = ev.Agent.Name, ev.Session.ID, ev.Kind
 		if ev.ID != "" {

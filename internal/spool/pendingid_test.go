@@ -17,22 +17,22 @@ func TestPendingID(t *testing.T) {
 	event := func(id string, decision grapnel.Decision) *grapnel.Event {
 		return (&grapnel.Event{ID: id}).WithVerdict(&grapnel.Verdict{Decision: decision})
 	}
-	first := spool.NewPending(hook("a.yaml", "tell"), event("1", grapnel.Block)).ID
-	if again := spool.NewPending(hook("a.yaml", "tell"), event("1", grapnel.Block)).ID; again != first || len(first) != 28 {
+	first := spool.NewPending(t.Context(), hook("a.yaml", "tell"), event("1", grapnel.Block)).ID
+	if again := spool.NewPending(t.Context(), hook("a.yaml", "tell"), event("1", grapnel.Block)).ID; again != first || len(first) != 28 {
 		t.Errorf("the IDs are %q and %q", first, again)
 	}
 	for name, other := range map[string]spool.Pending{
-		"firing":   spool.NewPending(hook("a.yaml", "tell"), event("2", grapnel.Block)),
-		"hook":     spool.NewPending(hook("a.yaml", "tell-too"), event("1", grapnel.Block)),
-		"source":   spool.NewPending(hook("b.yaml", "tell"), event("1", grapnel.Block)),
-		"decision": spool.NewPending(hook("a.yaml", "tell"), event("1", grapnel.None)),
+		"firing":   spool.NewPending(t.Context(), hook("a.yaml", "tell"), event("2", grapnel.Block)),
+		"hook":     spool.NewPending(t.Context(), hook("a.yaml", "tell-too"), event("1", grapnel.Block)),
+		"source":   spool.NewPending(t.Context(), hook("b.yaml", "tell"), event("1", grapnel.Block)),
+		"decision": spool.NewPending(t.Context(), hook("a.yaml", "tell"), event("1", grapnel.None)),
 	} {
 		if other.ID == first {
 			t.Errorf("another %s has the same ID", name)
 		}
 	}
-	unnamed := spool.NewPending(hook("a.yaml", "tell"), event("", grapnel.Block)).ID
-	if again := spool.NewPending(hook("a.yaml", "tell"), event("", grapnel.Block)).ID; again == unnamed {
+	unnamed := spool.NewPending(t.Context(), hook("a.yaml", "tell"), event("", grapnel.Block)).ID
+	if again := spool.NewPending(t.Context(), hook("a.yaml", "tell"), event("", grapnel.Block)).ID; again == unnamed {
 		t.Errorf("two firings without an ID have the same: %q", again)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -37,8 +38,18 @@ func Envelopes() []string {
 type Delivery struct {
 	ID      string          // the same in every attempt, so that a receiver can recognize the delivery
 	Target  string          // the full name of the hook
-	Event   json.RawMessage // with its Verdict, as far as the hook may see it
+	Event   json.RawMessage // see [Event]
 	Created time.Time
+}
+
+// Event returns the event of a delivery: its plain form with its Verdict, as far as the hook may see it,
+// and its origin.
+func Event(ev *grapnel.Event, o *wire.Origin) (json.RawMessage, error) {
+	plain, err := dialect.Plain().WriteEvent(ev)
+	if err != nil {
+		return nil, err
+	}
+	return wire.Originated(plain, o)
 }
 
 // Body returns the body of a delivery in an envelope, and its media type. The same delivery always has
@@ -53,15 +64,18 @@ func Body(envelope string, j *Delivery) (body []byte, media string, err error) {
 		return body, media, nil
 	}
 	ev, err := wire.Read(j.Event)
-	if err != nil {
+	origin, noOrigin := wire.ReadOrigin(j.Event)
+	if err := errors.Join(err, noOrigin); err != nil {
 		return nil, "", fmt.Errorf("cannot read the event of the delivery: %w", err)
 	}
 	switch envelope {
 	case EnvelopeCloudEvents:
 		media = "application/cloudevents+json; charset=utf-8"
-		body, err = cloudEvent(j, ev, body)
+		body, err = cloudEvent(j, ev, origin, body)
 	case EnvelopeSummary:
-		body, err = outbound.WriteBody("", j.Target, ev, j.Created)
+		if body, err = outbound.WriteBody("", j.Target, ev, j.Created); err == nil {
+			body, err = wire.Originated(body, origin)
+		}
 	case EnvelopeIronClaw:
 		body, err = outbound.WriteBody("ironclaw", j.Target, ev, j.Created)
 	default:
@@ -100,17 +114,27 @@ func plainEvent(raw json.RawMessage) ([]byte, error) {
 // A cloudEventJSON is an event of CloudEvents 1.0, with the attributes that Grapnel has values
 // for. https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/spec.md
 type cloudEventJSON struct {
-	Version string          `json:"specversion"`
-	ID      string          `json:"id"`     // unique together with the source
-	Source  string          `json:"source"` // a URI with the scheme of Grapnel
-	Type    string          `json:"type"`   // begins with a reversed domain name
-	Subject string          `json:"subject,omitempty"`
-	Time    string          `json:"time,omitempty"` // RFC 3339
-	Media   string          `json:"datacontenttype"`
-	Data    json.RawMessage `json:"data"`
+	Version string `json:"specversion"`
+	ID      string `json:"id"`     // unique together with the source
+	Source  string `json:"source"` // a URI with the scheme of Grapnel
+	Type    string `json:"type"`   // begins with a reversed domain name
+	Subject string `json:"subject,omitempty"`
+	Time    string `json:"time,omitempty"` // RFC 3339
+	Media   string `json:"datacontenttype"`
+
+	// Extension attributes. Their names can have lower-case letters and digits only.
+	Host     string `json:"grapnelhost,omitempty"`
+	User     string `json:"grapneluser,omitempty"`
+	Machine  string `json:"grapnelmachine,omitempty"`
+	Policy   string `json:"grapnelpolicy,omitempty"`
+	Revision string `json:"grapnelrevision,omitempty"`
+	Hook     string `json:"grapnelhook,omitempty"`
+	Decided  string `json:"grapneldecided,omitempty"` // the first hook that decided
+
+	Data json.RawMessage `json:"data"`
 }
 
-func cloudEvent(j *Delivery, ev *grapnel.Event, plain []byte) ([]byte, error) {
+func cloudEvent(j *Delivery, ev *grapnel.Event, o *wire.Origin, plain []byte) ([]byte, error) {
 	kind := cmp.Or(string(ev.Kind), "unknown")
 	ce := cloudEventJSON{
 		Version: "1.0", ID: j.ID, Source: "grapnel:agents/" + url.PathEscape(cmp.Or(ev.Agent.Name, "unknown")), Type: "dev.grapnel." + visible(kind),
@@ -118,6 +142,13 @@ func cloudEvent(j *Delivery, ev *grapnel.Event, plain []byte) ([]byte, error) {
 	}
 	if at := cmp.Or(ev.Time, j.Created); !at.IsZero() {
 		ce.Time = at.UTC().Format(time.RFC3339Nano)
+	}
+	if o != nil {
+		ce.Host, ce.User, ce.Machine, ce.Policy, ce.Revision = visible(o.Host), visible(o.User), visible(o.Machine), visible(o.PolicyDigest), visible(o.PolicyRevision)
+		ce.Hook = visible(o.Hook.String())
+		if len(o.Decided) > 0 {
+			ce.Decided = visible(o.Decided[0].String())
+		}
 	}
 	return rawjson.Marshal(ce)
 }

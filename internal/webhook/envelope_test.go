@@ -167,3 +167,69 @@ func FuzzEnvelope(f *testing.F) {
 		}
 	})
 }
+
+// Each envelope names the origin, except the one whose format IronClaw defines. Repeated attempts send
+// the same bytes.
+func TestOrigin(t *testing.T) {
+	t.Parallel()
+	// The agent sends members that look like the origin.
+	forged := []byte(`{"kind":"tool.before","origin":{"host":"forged"},"Origin":{"host":"forged"},"grapnelhost":"forged","agent":{"name":"x","origin":"forged"},"tool":{"name":"Bash","input":{"origin":"forged"}}}`)
+	got := dialect.Receive(dialect.Plain(), dialect.Input{Payload: forged})
+	if got.Err != nil {
+		t.Fatal(got.Err)
+	}
+	ev := got.Event.WithVerdict(&grapnel.Verdict{Decision: grapnel.Block, Reasons: []grapnel.Reason{{Hook: "managed::no-rm"}}})
+	origin := (&wire.Origin{Host: "laptop-7\u0007", User: "ana", Machine: "m1", PolicyDigest: "d1", PolicyRevision: "r1"}).For("team", "user", ev.Verdict())
+	event, err := Event(ev, origin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const member = `"origin":{"host":"laptop-7\u0007","user":"ana","machine":"m1","policy_digest":"d1","policy_revision":"r1","hook":{"name":"team","source":"user"},"decided":[{"name":"no-rm","source":"managed"}]}}`
+	for _, name := range Envelopes() {
+		body, _, err := Body(name, deliveryOf(t, string(event)))
+		again, _, _ := Body(name, deliveryOf(t, string(event)))
+		if err != nil || !bytes.Equal(body, again) {
+			t.Fatalf("%s: %v\n%s\n%s", name, err, body, again)
+		}
+		if name == EnvelopeIronClaw {
+			if bytes.Contains(body, []byte("laptop-7")) {
+				t.Errorf("%s: %s", name, body)
+			}
+			continue
+		}
+		if name == EnvelopeCloudEvents {
+			ce := checkCloudEvent(t, body)
+			for attribute, want := range map[string]string{
+				"grapnelhost": "laptop-7", "grapneluser": "ana", "grapnelmachine": "m1", "grapnelpolicy": "d1", "grapnelrevision": "r1", "grapnelhook": "user::team", "grapneldecided": "managed::no-rm",
+			} {
+				if string(ce[attribute]) != `"`+want+`"` {
+					t.Errorf("attribute %s is %s, want %s", attribute, ce[attribute], want)
+				}
+			}
+			body = ce["data"]
+		}
+		if !bytes.HasSuffix(body, []byte(member)) || topMembers(t, body)["origin"] != 1 {
+			t.Errorf("%s: %s, want the end\n%s", name, body, member)
+		}
+	}
+}
+
+// topMembers counts the members of an object by their names in lower case.
+func topMembers(t *testing.T, object []byte) map[string]int {
+	t.Helper()
+	dec, counts := json.NewDecoder(bytes.NewReader(object)), map[string]int{}
+	if _, err := dec.Token(); err != nil {
+		t.Fatal(err)
+	}
+	for dec.More() {
+		name, err := dec.Token()
+		if err != nil {
+			t.Fatal(err)
+		}
+		counts[strings.ToLower(name.(string))]++
+		if err := dec.Decode(new(json.RawMessage)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return counts
+}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/ask"
 	"github.com/grapnel-dev/grapnel/internal/late"
 	"github.com/grapnel-dev/grapnel/internal/spool"
@@ -232,7 +231,7 @@ func (o *outbox) send(ctx context.Context, p *spool.Pending, h policyfile.HTTP) 
 	if err != nil {
 		return outbound.Reply{}, err
 	}
-	event, err := dialect.Plain().WriteEvent(p.Event)
+	event, err := webhook.Event(p.Event, p.Origin)
 	if err != nil {
 		return outbound.Reply{}, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/grapnel-dev/grapnel/builtin"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/internal/wire"
 )
 
 // observe stores a Record, and passes it to the observers of the options.
@@ -51,6 +52,7 @@ func (e *Engine) strict() grapnel.Spec {
 // background stores the events of `notify:` hooks for their delivery, and starts the other
 // observing hooks.
 func (e *Engine) background(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spec) error {
+	ctx = wire.WithOrigin(ctx, e.identity.Origin(e.now.Load().digest))
 	var failed error
 	for i := range hooks {
 		h := &hooks[i]
@@ -104,7 +106,7 @@ func (e *Engine) start(ctx context.Context, ev *grapnel.Event, h *grapnel.Spec) 
 			return // the line says all
 		}
 		e.count.late(err)
-		if err := e.now.Load().records.Ran(spool.NewPending(h, ev), begun, err); err != nil {
+		if err := e.now.Load().records.Ran(spool.NewPending(ctx, h, ev), begun, err); err != nil {
 			e.log.Error("result of an observing hook lost", "hook", h.FullName(), "error", err)
 		}
 	})

@@ -43,6 +43,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/remote"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/internal/stamp"
+	"github.com/grapnel-dev/grapnel/internal/wire"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/outbound"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -220,7 +221,7 @@ func (e *Engine) load(ctx context.Context) (*loaded, *grapnel.Engine, error) {
 		Command: func(c policyfile.Command) grapnel.Hook { return e.workers.Hook(e.place, c) },
 		Webhook: e.webhook,
 		HTTP: func(h policyfile.HTTP) (grapnel.Hook, error) {
-			return e.asker(e.counter, h, func() []string { return l.set.Networks }), nil
+			return judge{e.asker(e.counter, h, func() []string { return l.set.Networks }), e, l}, nil
 		},
 		Notify: func(h policyfile.HTTP) (grapnel.Hook, error) {
 			e.notify.Store(h.FullName(), true)
@@ -379,8 +380,19 @@ func wait(ctx context.Context, group *sync.WaitGroup, what string) error {
 	}
 }
 
+// A judge is the hook of an `http:` entry that decides. It adds the origin of events to its requests.
+type judge struct {
+	*ask.Hook
+	e *Engine
+	l *loaded
+}
+
+func (j judge) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+	return j.Hook.Handle(wire.WithOrigin(ctx, j.e.identity.Origin(j.l.digest)), ev)
+}
+
 // asker returns the hook of an `http:` entry.
-func (e *Engine) asker(c ask.Circuits, h policyfile.HTTP, networks func() []string) grapnel.Hook {
+func (e *Engine) asker(c ask.Circuits, h policyfile.HTTP, networks func() []string) *ask.Hook {
 	return &ask.Hook{HTTP: h, Networks: networks, Circuits: c, Send: e.pool.Send}
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/pause"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/internal/webhook"
+	"github.com/grapnel-dev/grapnel/internal/wire"
 	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
 )
@@ -254,7 +255,9 @@ func TestNotifyGone(t *testing.T) {
 func TestServers(t *testing.T) {
 	t.Parallel()
 	var asked int
+	var question []byte
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		question, _ = io.ReadAll(r.Body)
 		if asked++; asked > 1 {
 			w.WriteHeader(http.StatusInternalServerError)
 			return
@@ -268,6 +271,9 @@ func TestServers(t *testing.T) {
 		if v := e.Fire(t.Context(), shell("ls")); v.Decision != grapnel.Block || !strings.Contains(v.Reason(), want) {
 			t.Errorf("%v: %s, want %q", v.Decision, v.Reason(), want)
 		}
+	}
+	if o, err := wire.ReadOrigin(question); err != nil || o == nil || o.Machine != e.identity.Machine || len(o.PolicyDigest) != 64 || o.Hook.Name != "ask" {
+		t.Errorf("the origin is %+v, %v", o, err)
 	}
 	if asked != 2 || e.Counts().HookErrors != 2 {
 		t.Errorf("asked %d times, %+v", asked, e.Counts())

@@ -12,6 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/approval"
 	"github.com/grapnel-dev/grapnel/internal/notice"
 	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/internal/wire"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 )
@@ -181,6 +182,7 @@ func (inv *invocation) receive(d *dialect.Dialect, input dialect.Input) dialect.
 // fire computes the reply to an event and stores its Records and observing hooks. warning is an
 // earlier error; nil = no error. The reply shows it.
 func (inv *invocation) fire(ctx context.Context, engine *grapnel.Engine, f *firing, got dialect.Received, warning error) (reply dialect.Reply, pending bool, err error) {
+	ctx = wire.WithOrigin(ctx, f.identity.Origin(f.policies()))
 	f.sink = f.keep
 	once := hold(f.spool, f.keep, got, inv)
 	defer once.close()

@@ -18,6 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/late"
 	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/internal/wire"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -30,6 +31,7 @@ type memory struct {
 	events  []*grapnel.Event
 	targets []policyfile.HTTP
 	refs    []late.HookRef
+	origins []*wire.Origin
 	flushed int
 }
 
@@ -38,6 +40,7 @@ func (m *memory) Put(_ context.Context, p spool.Pending, h policyfile.HTTP) erro
 		return m.err
 	}
 	m.ids, m.events, m.targets, m.refs = append(m.ids, p.ID), append(m.events, p.Event), append(m.targets, h), append(m.refs, late.RefOf(&p))
+	m.origins = append(m.origins, p.Origin)
 	return nil
 }
 

@@ -358,7 +358,7 @@ func (j *journal) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Sp
 			failed = errors.Join(failed, fmt.Errorf("hook %q: %w", h.FullName(), err))
 			continue
 		}
-		j.notices = append(j.notices, Notice{spool.NewPending(h, shown), target, h.Source})
+		j.notices = append(j.notices, Notice{spool.NewPending(ctx, h, shown), target, h.Source})
 	}
 	if len(local) > 0 {
 		j.pending = true

@@ -33,11 +33,19 @@ import (
 type listening struct {
 	warm *Warm
 
-	mu       sync.Mutex
-	lines    []string
-	notices  []Notice
-	declined []string
-	fails    error // error of Keep
+	mu        sync.Mutex
+	lines     []string
+	notices   []Notice
+	declined  []string
+	questions [][]byte
+	fails     error // error of Keep
+}
+
+func (l *listening) ask(_ context.Context, question []byte) (ask.Reply, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.questions = append(l.questions, question)
+	return ask.Reply{Error: "no server"}, nil
 }
 
 func listen(t testing.TB, root string) *listening {
@@ -47,7 +55,7 @@ func listen(t testing.TB, root string) *listening {
 		t.Fatal(err)
 	}
 	l := &listening{}
-	l.warm = NewWarm(WarmOptions{State: place.State, Ask: func(context.Context, []byte) (ask.Reply, error) { return ask.Reply{Error: "nobody asks"}, nil }, Keep: func(_ context.Context, lines []spool.Made, notices []Notice, _ bool) error {
+	l.warm = NewWarm(WarmOptions{State: place.State, Ask: l.ask, Keep: func(_ context.Context, lines []spool.Made, notices []Notice, _ bool) error {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if l.fails != nil {

@@ -25,7 +25,7 @@ import (
 type Delivery struct {
 	Webhook  policyfile.Webhook `json:"webhook"`
 	Networks []string           `json:"networks,omitempty"` // private networks that are allowed; see [Place.Networks]
-	Event    json.RawMessage    `json:"event,omitempty"`    // the JSON form of package wire
+	Event    json.RawMessage    `json:"event,omitempty"`    // the JSON form of package wire, with its origin
 	Check    bool               `json:"check,omitempty"`    // only check the webhook
 }
 
@@ -124,6 +124,9 @@ func send(ctx context.Context, place local.Place, self string, w policyfile.Webh
 	ctx, cancel := context.WithTimeoutCause(ctx, sendTime, fmt.Errorf("%w of %v", grapnel.ErrTimeout, sendTime))
 	defer cancel()
 	event, err := rawjson.Marshal(wire.Of(ev))
+	if err == nil {
+		event, err = wire.Originated(event, wire.OriginFrom(ctx))
+	}
 	if err != nil {
 		return err
 	}

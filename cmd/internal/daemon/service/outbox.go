@@ -10,9 +10,9 @@ import (
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
-	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/late"
 	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/internal/webhook"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/outbound"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -58,7 +58,7 @@ func jobFor(p *spool.Pending, h *policyfile.HTTP) (delivery.Job, error) {
 	}
 	job.Record, job.Session = cmp.Or(p.Event.ID, p.ID), p.Event.Session.ID
 	var err error
-	job.Event, err = dialect.Plain().WriteEvent(p.Event)
+	job.Event, err = webhook.Event(p.Event, p.Origin)
 	return job, err
 }
 
