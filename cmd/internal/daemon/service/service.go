@@ -112,7 +112,7 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	if err != nil {
 		d.log.Warn("cannot export telemetry", "error", err)
 	}
-	exportOpts.Version, exportOpts.Metrics, exportOpts.Log = hookcmd.Version, d.metrics, d.log
+	exportOpts.Version, exportOpts.Origin, exportOpts.Metrics, exportOpts.Log = hookcmd.Version, d.place.Identity(), d.metrics, d.log
 	if d.export, err = telemetry.NewExport(exportOpts); err != nil {
 		d.log.Warn("cannot export telemetry", "error", err)
 	}

@@ -23,6 +23,9 @@ const (
 	attrModel        = "gen_ai.request.model" // only on model.before and model.after, because it is an attribute of a request
 	attrToolName     = "gen_ai.tool.name"
 	attrToolCall     = "gen_ai.tool.call.id"
+	attrHostID       = "host.id"
+	attrInstance     = "service.instance.id"
+	attrUserName     = "user.name"
 
 	// Attributes whose definition is stable.
 	attrErrorType        = "error.type"
@@ -52,6 +55,8 @@ const (
 	attrHooks       = "grapnel.hooks"         // number of hooks that were called
 	attrHidden      = "grapnel.hooks.unshown" // number of called hooks without a span
 	attrLate        = "grapnel.late"          // the hook ran after the reply
+	attrPolicy      = "grapnel.policy.digest"
+	attrRevision    = "grapnel.policy.revision"
 
 	attrHook     = "grapnel.hook.name"
 	attrSource   = "grapnel.hook.source"

@@ -13,7 +13,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,6 +24,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/local"
 )
 
 // ExportOptions configure the export to a collector. The zero value names no collector.
@@ -37,6 +37,7 @@ type ExportOptions struct {
 	Service  string            // service name; empty = grapnel
 	Version  string            // of the program; empty = unknown
 	Resource map[string]string // further resource attributes
+	Origin   local.Identity    // of the daemon; Resource can replace it
 
 	// Sampler selects the exported firings among those without a block, an ask or a failure, by its
 	// name in OTEL_TRACES_SAMPLER; empty = parentbased_always_on. Firings with a block, an ask or a
@@ -126,15 +127,13 @@ func NewExport(opts ExportOptions) (*Export, error) {
 
 // resourceOf returns the attributes that identify the sender.
 func resourceOf(opts ExportOptions) []otlpAttribute {
-	all := maps.Clone(opts.Resource)
-	if all == nil {
-		all = map[string]string{}
-	}
-	if _, ok := all[attrHostName]; !ok {
-		if host, err := os.Hostname(); err == nil {
-			all[attrHostName] = host
+	id, all := opts.Origin, map[string]string{}
+	for key, value := range map[string]string{attrHostName: id.Host, attrHostID: id.Machine, attrInstance: id.Machine, attrUserName: id.User} {
+		if value != "" {
+			all[key] = value
 		}
 	}
+	maps.Copy(all, opts.Resource)
 	all[attrServiceName] = opts.Service
 	if opts.Version != "" {
 		all[attrServiceVersion] = opts.Version

@@ -19,6 +19,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/wire"
 )
 
 // Limits of a span.
@@ -174,7 +175,10 @@ func (e *Export) makeSpans(ctx context.Context, f *firing) {
 	defer span.End(trace.WithTimestamp(end))
 	for i := range rec.Reasons {
 		r := &rec.Reasons[i]
-		attrs := []attribute.KeyValue{attribute.String(attrHook, e.text(hookOf(r.Hook), maxAttribute)), attribute.String(attrCause, clean(string(r.Cause), 32))}
+		hook := wire.RefOf(r.Hook)
+		attrs := []attribute.KeyValue{
+			attribute.String(attrHook, e.text(hook.Name, maxAttribute)), attribute.String(attrSource, e.text(hook.Source, maxAttribute)), attribute.String(attrCause, clean(string(r.Cause), 32)),
+		}
 		if !e.opts.NoTexts {
 			attrs = append(attrs, attribute.String(attrReason, e.text(r.Text, maxText)))
 		}
@@ -234,6 +238,8 @@ func (e *Export) ofFiring(f *firing) []attribute.KeyValue {
 	text(attrAgentName, rec.Agent)
 	text(attrConversation, rec.Session)
 	text(attrToolName, rec.Tool)
+	text(attrPolicy, rec.PolicyDigest)
+	text(attrRevision, rec.PolicyRevision)
 	if rec.Would > grapnel.None {
 		text(attrWould, decisions[decision(rec.Would)])
 	}
@@ -344,16 +350,6 @@ func textsOf[T ~string](list []T) []string {
 		out[i] = string(s)
 	}
 	return out
-}
-
-// hookOf returns the name of a hook without its source.
-func hookOf(full string) string {
-	for i := len(full) - 2; i >= 0; i-- {
-		if full[i:i+2] == "::" {
-			return full[i+2:]
-		}
-	}
-	return full
 }
 
 // times returns the start and the end of a firing. Records of other programs may contain any

@@ -21,6 +21,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rapid"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/local"
 )
 
 var update = flag.Bool("update", false, "rewrite what is compared with testdata")
@@ -76,6 +77,7 @@ func TestTraces(t *testing.T) {
 	if len(spans) != 4 {
 		t.Fatalf("%d spans, want one of the firing and three of hooks: %+v", len(spans), spans)
 	}
+	const file = "/home/ann/.config/grapnel/grapnel.yaml"
 	root := spans[3] // it ends last
 	want := span{
 		trace: parentTrace, id: root.id, parent: parentSpan, state: "vendor=1", name: "grapnel tool.before", kind: 1, flags: 0x301,
@@ -86,14 +88,13 @@ func TestTraces(t *testing.T) {
 			"grapnel.tool.class": "shell", "grapnel.fail_open": true, "grapnel.hooks": int64(3), "grapnel.unsupported": []any{"context: not sent", "message: not sent"},
 		},
 		events: []event{
-			{"grapnel.decision", started.Add(120 * time.Millisecond), map[string]any{"grapnel.hook.name": "no-rm", "grapnel.hook.cause": "decision", "grapnel.reason": "Name the files; password=***"}},
+			{"grapnel.decision", started.Add(120 * time.Millisecond), map[string]any{"grapnel.hook.name": "no-rm", "grapnel.hook.source": file, "grapnel.hook.cause": "decision", "grapnel.reason": "Name the files; password=***"}},
 			{"grapnel.fail_open", started.Add(100_500 * time.Microsecond), map[string]any{"grapnel.hook.name": "scan"}},
 		},
 	}
 	if diff := cmp.Diff(want, root, cmp.AllowUnexported(span{}, event{})); diff != "" {
 		t.Errorf("the span of the firing (-want +got):\n%s", diff)
 	}
-	const file = "/home/ann/.config/grapnel/grapnel.yaml"
 	scan := span{
 		trace: parentTrace, id: spans[1].id, parent: root.id, state: "vendor=1", name: "hook scan", kind: 1, flags: 0x101, status: 2,
 		start: started.Add(500 * time.Microsecond), end: started.Add(100_500 * time.Microsecond), scope: scopeName, schema: schemaURL,
@@ -121,6 +122,26 @@ func TestTraces(t *testing.T) {
 		if bytes.Contains(all, []byte(secret)) {
 			t.Errorf("%q was sent:\n%s", secret, all)
 		}
+	}
+}
+
+// The resource names the machine, unless the operator has named it. A firing names its policies.
+func TestTracesNameTheirOrigin(t *testing.T) {
+	t.Parallel()
+	c, spans := exportedSpans(t, func(o *ExportOptions) {
+		o.Origin = local.Identity{Host: "laptop-7", User: "ana", Machine: "m1"}
+	}, func(e *Export) {
+		rec := blocked()
+		rec.PolicyDigest, rec.PolicyRevision = "d1", "r1"
+		e.Observe(t.Context(), rec)
+	})
+	if diff := cmp.Diff(map[string]any{
+		"service.name": "grapnel", "service.version": "1.2.3", "host.name": "h1", "host.id": "m1", "service.instance.id": "m1", "user.name": "ana",
+	}, c.res); diff != "" {
+		t.Errorf("resource (-want +got):\n%s", diff)
+	}
+	if attrs := spans[3].attrs; attrs["grapnel.policy.digest"] != "d1" || attrs["grapnel.policy.revision"] != "r1" {
+		t.Errorf("the firing has %v", attrs)
 	}
 }
 
