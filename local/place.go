@@ -167,15 +167,9 @@ func (p Place) Request(files []policy.File, command func(policyfile.Command) gra
 	return policy.Request{Files: files, Packs: packs.All(), Always: packs.Always(), Snapshots: p.Snapshots(), Trusts: p.Trusts(), State: p.State, Home: p.Home, Command: command, Contain: containing}
 }
 
-// Opened returns the networks that managed policies and the user's policy open.
-func (p Place) Opened() []string {
-	return policy.Load(p.Request(append(p.ManagedFiles(), policy.File{Path: p.Policy, Scope: grapnel.ScopeUser}), nil)).Networks
-}
-
-// Networks returns the non-public networks that webhooks may reach. Only managed policies and the
-// user's policy may open networks.
-func (p Place) Networks() []string {
-	return policy.Load(p.Request(p.Files(nil, nil), nil)).Networks
+// Reach returns what managed policies and the user's policy open for outbound requests.
+func (p Place) Reach() policyfile.Reach {
+	return policy.Load(p.Request(p.Files(nil, nil), nil)).Reach
 }
 
 // installed returns the place of an installation record. A record without a policy path would

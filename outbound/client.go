@@ -34,6 +34,7 @@ type Resolver interface {
 type Options struct {
 	Guard    Guard
 	RootCAs  *x509.CertPool // trusted certificate authorities; nil = the system's
+	CA       []string       // files with further ones, in PEM format; they are read for each new connection
 	Resolver Resolver       // nil = the system's
 
 	// Dial connects to an IP address and a port, never to a name. nil = a [net.Dialer] that
@@ -57,8 +58,9 @@ type Client struct {
 	idle idle
 
 	mu      sync.Mutex
-	guard   Guard // guarded by mu
-	closed  bool  // guarded by mu
+	guard   Guard    // guarded by mu
+	ca      []string // guarded by mu
+	closed  bool     // guarded by mu
 	running sync.WaitGroup
 }
 
@@ -68,7 +70,7 @@ func NewClient(opts *Options) *Client {
 	if opts != nil {
 		c.opts = *opts
 	}
-	c.guard = c.opts.Guard
+	c.guard, c.ca = c.opts.Guard, c.opts.CA
 	if c.opts.Resolver == nil {
 		c.opts.Resolver = net.DefaultResolver
 	}
@@ -86,14 +88,18 @@ func NewClient(opts *Options) *Client {
 // dialer returns a dialer that checks the address immediately before it connects, when it can no
 // longer change.
 func dialer(guard func() Guard) *net.Dialer {
-	return &net.Dialer{Control: func(_, address string, _ syscall.RawConn) error {
+	return &net.Dialer{ControlContext: func(ctx context.Context, _, address string, _ syscall.RawConn) error {
 		to, err := netip.ParseAddrPort(address)
 		if err != nil {
 			return fault(ForbiddenIP, "%q is not an IP address", address)
 		}
-		return guard().CheckAddr(to.Addr())
+		host, _ := ctx.Value(hostKey{}).(string)
+		return guard().checkOf(host)(to.Addr())
 	}}
 }
+
+// hostKey is the key of the host that a dial is for, see hostOf.
+type hostKey struct{}
 
 // Guard returns the current Guard.
 func (c *Client) Guard() Guard {
@@ -102,15 +108,15 @@ func (c *Client) Guard() Guard {
 	return c.guard
 }
 
-// SetNetworks replaces the open networks. They apply to all later connections. When it returns,
-// idle connections to addresses that are no longer allowed are closed. Requests that have already
-// started are not affected.
-func (c *Client) SetNetworks(networks []netip.Prefix) {
-	guard := Guard{Networks: slices.Clone(networks)}
+// Set replaces the guard and the files with certificate authorities. They apply to all later
+// connections. When it returns, idle connections that are no longer allowed are closed. Requests that
+// have already started are not affected.
+func (c *Client) Set(guard Guard, ca []string) {
 	c.mu.Lock()
-	c.guard = guard
+	again := !slices.Equal(c.ca, ca)
+	c.guard, c.ca = guard, ca
 	c.mu.Unlock()
-	c.idle.drop(func(conn *connection) bool { return guard.checkOf(conn.host)(conn.addr) != nil })
+	c.idle.drop(func(conn *connection) bool { return again || guard.checkOf(conn.host)(conn.addr) != nil })
 }
 
 // Close waits until running deliveries have ended or ctx is done. No new deliveries start. It
@@ -224,7 +230,7 @@ func (c *Client) connect(ctx context.Context, u *url.URL) (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	tcp, addr, err := c.dial(ctx, addrs, portOf(u))
+	tcp, addr, err := c.dial(context.WithValue(ctx, hostKey{}, host), addrs, portOf(u))
 	if err != nil {
 		return nil, err
 	}
@@ -232,7 +238,12 @@ func (c *Client) connect(ctx context.Context, u *url.URL) (*connection, error) {
 	if u.Scheme == "http" {
 		return conn, nil
 	}
-	secured := tls.Client(tcp, &tls.Config{ServerName: name, RootCAs: c.opts.RootCAs, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}})
+	roots, err := c.roots()
+	if err != nil {
+		_ = tcp.Close()
+		return nil, fault(TLS, "%s: %w", name, err)
+	}
+	secured := tls.Client(tcp, &tls.Config{ServerName: name, RootCAs: roots, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}})
 	if err := secured.HandshakeContext(ctx); err != nil {
 		_ = tcp.Close()
 		return nil, fault(TLS, "%s: %w", name, err)

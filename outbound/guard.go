@@ -3,6 +3,7 @@ package outbound
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -12,29 +13,44 @@ import (
 	"unicode/utf8"
 )
 
-// A Guard decides which addresses a Client may connect to: public addresses and Networks.
+// A Guard decides which addresses a Client may connect to: public addresses, Networks, and private
+// addresses of Names.
 type Guard struct {
 	// Networks are non-public networks that the operator has opened. They allow neither names of
 	// local hosts nor the addresses of cloud metadata services, which return credentials.
 	Networks []netip.Prefix
+
+	// Names are hosts that the operator has opened, in lower case: collector.corp.internal, or
+	// *.corp.internal for all names below corp.internal. They may be local names, and their addresses
+	// may be private. They allow neither loopback nor any other special address, and http only in
+	// Networks.
+	Names []string
 }
 
-// ParseNetworks parses networks in CIDR notation, such as 10.1.2.0/24.
-func ParseNetworks(texts []string) ([]netip.Prefix, error) {
-	var networks []netip.Prefix
+// ParseGuard returns a Guard that opens networks in CIDR notation, such as 10.1.2.0/24, and names.
+func ParseGuard(texts []string) (Guard, error) {
+	var g Guard
 	for _, text := range texts {
+		if !strings.Contains(text, "/") {
+			name, err := parseName(text)
+			if err != nil {
+				return Guard{}, err
+			}
+			g.Names = append(g.Names, name)
+			continue
+		}
 		p, err := netip.ParsePrefix(text)
 		switch {
 		case err != nil:
-			return nil, fmt.Errorf("network %q: want an address and a prefix length, such as 10.1.2.0/24", text)
+			return Guard{}, fmt.Errorf("network %q: want an address and a prefix length, such as 10.1.2.0/24", text)
 		case p.Masked() != p:
-			return nil, fmt.Errorf("network %q: the address has bits after the prefix (did you mean %v?)", text, p.Masked())
+			return Guard{}, fmt.Errorf("network %q: the address has bits after the prefix (did you mean %v?)", text, p.Masked())
 		case p.Addr().Is4In6():
-			return nil, fmt.Errorf("network %q: write it as an IPv4 network", text)
+			return Guard{}, fmt.Errorf("network %q: write it as an IPv4 network", text)
 		}
-		networks = append(networks, p)
+		g.Networks = append(g.Networks, p)
 	}
-	return networks, nil
+	return g, nil
 }
 
 // CheckURL checks a URL without a DNS lookup: its spelling, scheme, user, host and port, in this
@@ -193,10 +209,24 @@ func (g Guard) checkClear(addr netip.Addr) error {
 	return nil
 }
 
-// checkOf returns the address check for a host, which begins with its scheme.
+// checkNamed is CheckAddr for the addresses of Names.
+func (g Guard) checkNamed(addr netip.Addr) error {
+	err := g.CheckAddr(addr)
+	holds := func(p netip.Prefix) bool { return p.Contains(meant(addr)) }
+	if err != nil && addr.Zone() == "" && slices.ContainsFunc(private, holds) && !slices.ContainsFunc(credentials, holds) {
+		return nil
+	}
+	return err
+}
+
+// checkOf returns the address check for a host, see hostOf.
 func (g Guard) checkOf(host string) func(netip.Addr) error {
-	if strings.HasPrefix(host, "http://") {
+	scheme, host, _ := strings.Cut(host, "://")
+	if scheme == "http" {
 		return g.checkClear
+	}
+	if name, _, _ := net.SplitHostPort(host); g.names(name) {
+		return g.checkNamed
 	}
 	return g.CheckAddr
 }
@@ -256,6 +286,15 @@ var ranges = []network{
 	{netip.MustParsePrefix("2001:db8::/32"), "for documentation"},
 	{netip.MustParsePrefix("2002::/16"), "a tunnel to an IPv4 address"}, // 6to4
 	{netip.MustParsePrefix("3fff::/20"), "for documentation"},
+}
+
+// private are the networks that anyone can use, in which companies have their servers.
+var private = []netip.Prefix{
+	netip.MustParsePrefix("10.0.0.0/8"),
+	netip.MustParsePrefix("100.64.0.0/10"),
+	netip.MustParsePrefix("172.16.0.0/12"),
+	netip.MustParsePrefix("192.168.0.0/16"),
+	netip.MustParsePrefix("fc00::/7"),
 }
 
 // credentials are the addresses of cloud metadata services, which return the machine's

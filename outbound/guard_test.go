@@ -22,11 +22,11 @@ func faultOf(err error) Fault {
 
 func networks(t testing.TB, texts ...string) Guard {
 	t.Helper()
-	list, err := ParseNetworks(texts)
+	guard, err := ParseGuard(texts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Guard{Networks: list}
+	return guard
 }
 
 // Which URLs are accepted, and the spelling in which they are returned.
@@ -220,8 +220,8 @@ func TestNetworks(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", "10.0.0.1", "10.0.0.1/8", "10.0.0.0/33", "::ffff:10.0.0.0/104", "example.com/8"} {
-		if _, err := ParseNetworks([]string{"10.0.0.0/8", bad}); err == nil || !strings.Contains(err.Error(), bad) {
-			t.Errorf("ParseNetworks(%q) = %v, want an error", bad, err)
+		if _, err := ParseGuard([]string{"10.0.0.0/8", bad}); err == nil || !strings.Contains(err.Error(), bad) {
+			t.Errorf("ParseGuard(%q) = %v, want an error", bad, err)
 		}
 	}
 }

@@ -34,7 +34,10 @@ func (g Guard) checkHost(u *url.URL) (string, error) {
 		return "", fault(BadURL, "host %q: the name has no stable ASCII form", written)
 	}
 	if !endsInNumber(name) {
-		return name, checkName(name)
+		if err := checkLabels(name); err != nil || g.names(name) {
+			return name, err
+		}
+		return name, checkPublic(name)
 	}
 	// Some parsers and resolvers read 127.1, 0x7f000001, 017700000001 and 2130706433 as
 	// 127.0.0.1; others read them as names.
@@ -119,13 +122,12 @@ func parseNumber(s string) (uint64, error) {
 	return strconv.ParseUint(s, base, 64)
 }
 
-// checkName returns an error if an ASCII name is invalid or refers to a local host.
-func checkName(name string) error {
+// checkLabels returns an error if an ASCII name is invalid.
+func checkLabels(name string) error {
 	if len(name) > 253 {
 		return fault(BadURL, "the host name has %d bytes, the maximum is 253", len(name))
 	}
-	labels := strings.Split(name, ".")
-	for _, label := range labels {
+	for label := range strings.SplitSeq(name, ".") {
 		switch {
 		case label == "":
 			return fault(BadURL, "host %q: empty label between two dots", name)
@@ -135,14 +137,51 @@ func checkName(name string) error {
 			return fault(BadURL, "host %q: a label cannot begin or end with a hyphen", name)
 		}
 	}
+	return nil
+}
+
+// checkPublic returns an error if a name refers to a local host.
+func checkPublic(name string) error {
 	switch {
-	case len(labels) == 1:
+	case !strings.Contains(name, "."):
 		return fault(ForbiddenHost, "host %q: a name without a dot is a local name", name)
 	case slices.Contains(nearbyNames, name),
 		slices.ContainsFunc(nearbyEnds, func(end string) bool { return strings.HasSuffix(name, end) }):
-		return fault(ForbiddenHost, "host %q: this is a local name", name)
+		return fault(ForbiddenHost, "host %q: this is a local name: only names that are allowed can be reached", name)
 	}
 	return nil
+}
+
+// names reports whether Names contain a host, which is in its canonical form.
+func (g Guard) names(host string) bool {
+	return slices.ContainsFunc(g.Names, func(name string) bool {
+		if end, ok := strings.CutPrefix(name, "*"); ok {
+			return strings.HasSuffix(host, end)
+		}
+		return name == host
+	})
+}
+
+// parseName parses a name of a Guard. A name below *.com could have any owner, so a pattern must name
+// two labels.
+func parseName(text string) (string, error) {
+	name := strings.ToLower(text)
+	end, below := strings.CutPrefix(name, "*.")
+	ascii, err := spelling.ToASCII(end)
+	switch {
+	case err != nil || ascii != end || strings.Trim(end, "abcdefghijklmnopqrstuvwxyz0123456789-_.") != "":
+		return "", fmt.Errorf("name %q: want a name such as collector.corp.internal or *.corp.internal, in ASCII", text)
+	case endsInNumber(end):
+		return "", fmt.Errorf("network %q: want an address and a prefix length, such as 10.1.2.3/32", text)
+	case !strings.Contains(end, ".") && below:
+		return "", fmt.Errorf("name %q: name at least two labels after *, such as *.corp.internal", text)
+	case !strings.Contains(end, "."):
+		return "", fmt.Errorf("name %q: a name without a dot is a local name: write the full name", text)
+	}
+	if err := checkLabels(end); err != nil {
+		return "", err
+	}
+	return name, nil
 }
 
 // Names that are not in the public DNS, or that refer to the local machine or network. Names

@@ -118,14 +118,14 @@ func TestClosedNetworks(t *testing.T) {
 	if _, err := post(t, c, server.URL); err != nil || open.Load() != 1 {
 		t.Fatal(err, open.Load())
 	}
-	c.SetNetworks(networks(t, "10.0.0.0/8").Networks)
+	c.Set(networks(t, "10.0.0.0/8"), nil)
 	if open.Load() != 0 {
 		t.Error("the connection is still there")
 	}
 	if _, err := post(t, c, server.URL); faultOf(err) != ForbiddenIP || dialled.Load() != 1 {
 		t.Errorf("%v, %d connections", err, dialled.Load())
 	}
-	c.SetNetworks(opts.Guard.Networks)
+	c.Set(opts.Guard, nil)
 	if _, err := post(t, c, server.URL); err != nil || dialled.Load() != 2 {
 		t.Errorf("opened again: %v, %d connections", err, dialled.Load())
 	}
@@ -140,7 +140,7 @@ func TestDialerAsksAgain(t *testing.T) {
 	if _, err := post(t, c, server.URL); faultOf(err) != ForbiddenIP {
 		t.Error(err)
 	}
-	c.SetNetworks(networks(t, "127.0.0.0/8").Networks)
+	c.Set(networks(t, "127.0.0.0/8"), nil)
 	if _, err := post(t, c, server.URL); err != nil {
 		t.Error(err)
 	}

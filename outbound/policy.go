@@ -6,6 +6,21 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
+// PolicyOptions returns the options of a client for what policies open.
+func PolicyOptions(r policyfile.Reach) (Options, error) {
+	guard, err := ParseGuard(r.Networks)
+	return Options{Guard: guard, CA: r.CA}, err
+}
+
+// SetReach replaces what the policies open, see [Client.Set]. After an error, nothing has changed.
+func (c *Client) SetReach(r policyfile.Reach) error {
+	guard, err := ParseGuard(r.Networks)
+	if err == nil {
+		c.Set(guard, r.CA)
+	}
+	return err
+}
+
 // PolicyWebhook returns the hook for a webhook in a policy. It returns an error if the client's
 // guard forbids the address.
 func (c *Client) PolicyWebhook(w policyfile.Webhook) (*Webhook, error) {

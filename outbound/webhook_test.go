@@ -82,5 +82,5 @@ func ExampleClient_Webhook() {
 	// Output:
 	// <nil>
 	// webhook "team": url: 127.0.0.1 is loopback: only public addresses and allowed networks can be reached
-	// webhook "team": url: host "metadata.google.internal": this is a local name
+	// webhook "team": url: host "metadata.google.internal": this is a local name: only names that are allowed can be reached
 }

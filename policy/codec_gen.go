@@ -13,7 +13,7 @@ import (
 )
 
 // codecLayout changes with the types, so that snapshots of other versions are not read.
-const codecLayout = "817bed5c4c0bf0ae"
+const codecLayout = "b1c57179bdd56b10"
 
 func (w *codecWriter) policyValue(v *policyfile.Policy) {
 	var set uint64
@@ -50,16 +50,17 @@ func (w *codecWriter) policyValue(v *policyfile.Policy) {
 	if len(v.Networks) > 0 {
 		set |= 1 << 10
 	}
+	set |= 1 << 11
 	if len(v.Grants) > 0 {
-		set |= 1 << 11
-	}
-	if len(v.Vouches) > 0 {
 		set |= 1 << 12
 	}
-	if v.OnlyManaged {
+	if len(v.Vouches) > 0 {
 		set |= 1 << 13
 	}
-	set |= 1 << 14
+	if v.OnlyManaged {
+		set |= 1 << 14
+	}
+	set |= 1 << 15
 	w.uint(set)
 	if set&(1<<0) != 0 {
 		w.int(int64(v.Version))
@@ -104,18 +105,21 @@ func (w *codecWriter) policyValue(v *policyfile.Policy) {
 		}
 	}
 	if set&(1<<11) != 0 {
+		w.wordValue(&v.CA)
+	}
+	if set&(1<<12) != 0 {
 		w.count(len(v.Grants))
 		for i := range v.Grants {
 			w.grantValue(&v.Grants[i])
 		}
 	}
-	if set&(1<<12) != 0 {
+	if set&(1<<13) != 0 {
 		w.count(len(v.Vouches))
 		for i := range v.Vouches {
 			w.vouchValue(&v.Vouches[i])
 		}
 	}
-	if set&(1<<14) != 0 {
+	if set&(1<<15) != 0 {
 		w.defaultsValue(&v.Defaults)
 	}
 }
@@ -174,22 +178,25 @@ func (r *codecReader) policyValue(v *policyfile.Policy) {
 		}
 	}
 	if set&(1<<11) != 0 {
+		r.wordValue(&v.CA)
+	}
+	if set&(1<<12) != 0 {
 		v.Grants = make([]policyfile.Grant, r.count())
 		for i := range v.Grants {
 			r.grantValue(&v.Grants[i])
 		}
 	}
-	if set&(1<<12) != 0 {
+	if set&(1<<13) != 0 {
 		v.Vouches = make([]policyfile.Vouch, r.count())
 		for i := range v.Vouches {
 			r.vouchValue(&v.Vouches[i])
 		}
 	}
-	v.OnlyManaged = set&(1<<13) != 0
-	if set&(1<<14) != 0 {
+	v.OnlyManaged = set&(1<<14) != 0
+	if set&(1<<15) != 0 {
 		r.defaultsValue(&v.Defaults)
 	}
-	r.leave(set >> 15)
+	r.leave(set >> 16)
 }
 
 func (w *codecWriter) packInfoValue(v *policyfile.PackInfo) {

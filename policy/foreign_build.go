@@ -14,6 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/atomicfile"
 	"github.com/grapnel-dev/grapnel/internal/digest"
+	"github.com/grapnel-dev/grapnel/internal/home"
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/notice"
@@ -728,32 +729,43 @@ func (p *fileParser) format(n *yaml.Node) policyfile.Word {
 // connections, parses the values strictly, and "grapnel check" uses it.
 func (p *fileParser) networks(n *yaml.Node) []policyfile.Word {
 	if n.Kind != yaml.List || len(n.Items) == 0 {
-		p.fail(n, "for example [10.1.0.0/16]", "networks must be a list of networks")
+		p.fail(n, "for example [10.1.0.0/16, collector.corp.internal]", "networks must be a list of networks and names")
 		return nil
 	}
 	var all []policyfile.Word
 	for _, item := range n.Items {
 		w := p.word(item)
-		address, bits, _ := strings.Cut(w.Text, "/")
+		address, bits, network := strings.Cut(w.Text, "/")
+		if !network && isName(w.Text) {
+			all = append(all, w)
+			continue
+		}
 		if size, err := strconv.Atoi(bits); err != nil || size < 0 || size > 128 || strings.Trim(address, "0123456789abcdefABCDEF.:") != "" {
-			p.fail(item, "for example 10.1.0.0/16", "%q is not a network", w.Text)
+			p.fail(item, "for example 10.1.0.0/16, 10.1.2.3/32, collector.corp.internal or *.corp.internal", "%q is neither a network nor a full name", w.Text)
 		}
 		all = append(all, w)
 	}
 	return all
 }
 
-// networks returns the networks that a policy lists.
-func networks(p *policyfile.Policy) []string {
-	var all []string
-	for _, w := range p.Networks {
-		all = append(all, w.Text)
+// isName reports whether a text looks like a full name, or like *. and a name of at least two labels.
+func isName(text string) bool {
+	name := strings.TrimPrefix(text, "*.")
+	for label := range strings.SplitSeq(name, ".") {
+		if label == "" || strings.Trim(label, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != "" {
+			return false
+		}
 	}
-	return all
+	last := name[strings.LastIndexByte(name, '.')+1:]
+	return last != name && strings.Trim(last[:1], "0123456789_-") != "" // otherwise it is an address
 }
 
-// checkNetworks returns the error for a policy that is not permitted to set `networks:`.
-func checkNetworks(p *policyfile.Policy, file string) *policyfile.Error {
-	at := p.Networks[0]
-	return &policyfile.Error{File: file, Line: at.Line, Col: at.Col, Msg: "only the policy of a user, and a managed one, may name `networks`"}
+// addReach adds what the policy in a file opens.
+func addReach(r *policyfile.Reach, p *policyfile.Policy, file string) {
+	for _, w := range p.Networks {
+		r.Networks = append(r.Networks, w.Text)
+	}
+	if p.CA.Text != "" {
+		r.CA = append(r.CA, home.Absolute(p.CA.Text, filepath.Dir(file)))
+	}
 }

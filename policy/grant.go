@@ -255,7 +255,9 @@ func checkScope(p *policyfile.Policy, file string, scope grapnel.Scope) *policyf
 	case scope <= grapnel.ScopeUser:
 		return nil
 	case len(p.Networks) > 0:
-		return checkNetworks(p, file)
+		return only(p.Networks[0], persons, "networks")
+	case p.CA.Text != "":
+		return only(p.CA, persons, "ca")
 	case len(p.Grants) > 0:
 		return only(p.Grants[0].Source, persons, "grants")
 	case p.Records != nil && len(p.Records.Forward) > 0:

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/internal/pause"
@@ -122,6 +124,22 @@ func TestGrantsThroughLinks(t *testing.T) {
 	}
 }
 
+// What the policies of a user and of root open is added up, and a path begins at its policy.
+func TestReach(t *testing.T) {
+	t.Parallel()
+	managed := policiesOf(t, grapnel.ScopeManaged, "version: 1\nnetworks: [10.1.0.0/16, '*.corp.internal']\nca: /etc/ssl/corp.pem\n")
+	user := policiesOf(t, grapnel.ScopeUser, "version: 1\nnetworks: [a.lab.example]\nca: keys/lab.pem\n")
+	project := policiesOf(t, grapnel.ScopeProject, "version: 1\nca: evil.pem\nnetworks: [evil.example]\n")
+	got := policy.Load(policy.Request{Files: slices.Concat(managed, user, project)}).Reach
+	want := policyfile.Reach{
+		Networks: []string{"10.1.0.0/16", "*.corp.internal", "a.lab.example"},
+		CA:       []string{"/etc/ssl/corp.pem", filepath.Join(filepath.Dir(user[0].Path), "keys", "lab.pem")},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
 // Keys that only a user or root may set are refused in all other policies.
 func TestKeysForPersonsOnly(t *testing.T) {
 	t.Parallel()
@@ -130,6 +148,8 @@ func TestKeysForPersonsOnly(t *testing.T) {
 		"trust: [{source: '**', digest: 'sha256:" + strings.Repeat("a", 64) + "'}]": {grapnel.ScopeProject, grapnel.ScopeSession},
 		"networks: [10.0.0.0/8]":                                                    {grapnel.ScopeProject, grapnel.ScopeSession},
 		"records: {forward: [{to: 'postgres://db/grapnel'}]}":                       {grapnel.ScopeProject, grapnel.ScopeSession},
+		"networks: ['*.corp.internal']":                                             {grapnel.ScopeProject, grapnel.ScopeSession},
+		"ca: corp.pem":                                                              {grapnel.ScopeProject, grapnel.ScopeSession},
 		"retention: {days: 30}":                                                     {grapnel.ScopeProject, grapnel.ScopeSession},
 		"use_only_managed: true":                                                    {grapnel.ScopeUser, grapnel.ScopeProject, grapnel.ScopeSession},
 	} {

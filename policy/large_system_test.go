@@ -196,7 +196,7 @@ func TestTiersLaw(t *testing.T) {
 		}).Draw(rt, "grab")
 		grabbing := file("grab.yaml", "version: 1\n"+grab+"hooks: [{name: yes, on: tool.before, allow: true}]\n", grapnel.ScopeSession)
 		got, e := w.load(rt, append(append(slices.Clone(w.base), below...), grabbing)...)
-		if d := e.Fire(context.Background(), ev).Decision; d != grapnel.Block || len(got.Networks) != 0 || got.OnlyManaged != "" || len(set.Networks) != 0 {
+		if d := e.Fire(context.Background(), ev).Decision; d != grapnel.Block || len(got.Reach.Networks) != 0 || got.OnlyManaged != "" || len(set.Reach.Networks) != 0 {
 			rt.Fatalf("%s is heard: %v, %+v", grab, d, got)
 		}
 		// Root can make its policies the only ones.

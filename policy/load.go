@@ -119,10 +119,10 @@ func (l Loaded) OfProject() bool { return l.Scope == grapnel.ScopeProject.String
 
 // Set is the result of Load: the hooks and settings in force.
 type Set struct {
-	Specs    []grapnel.Spec
-	Files    []Loaded
-	Strict   bool     // at least one file is strict: an event whose record cannot be written is blocked
-	Networks []string // private networks that outbound requests may reach
+	Specs  []grapnel.Spec
+	Files  []Loaded
+	Strict bool             // at least one file is strict: an event whose record cannot be written is blocked
+	Reach  policyfile.Reach // what outbound requests may reach
 
 	// Unsteady is set if the result depends on more than the content of Files and their trust: on
 	// files of other systems, secret rules, or pinned scripts, or on the time since a change.
@@ -248,7 +248,7 @@ func (req Request) loadAll() Set { //nolint:gocognit // the order of the steps i
 			redacts = append(redacts, got.policy.Redact)
 		}
 		set.hide(got.policy.Secrets)
-		set.Networks = append(set.Networks, networks(got.policy.Policy)...)
+		addReach(&set.Reach, got.policy.Policy, file.Path)
 		if len(got.policy.Load) > 0 && req.Frozen[file.Path] == "" {
 			if got.trust != nil {
 				file.Must = false

@@ -249,7 +249,18 @@ var parseErrors = map[string]struct{ in, want string }{
 	"secrets, unknown key":              {"version: 1\nsecrets: {rule: x}\n", `unknown key "rule" in secrets (did you mean "rules"?)`},
 	"secrets allow all":                 {"version: 1\nsecrets: {allow: /a*/}\n", "matches the empty text"},
 	"secrets disable nothing":           {"version: 1\nsecrets: {disable: jwtt}\n", `unknown rule for secrets "jwtt"`},
-	"networks no network":               {"version: 1\nnetworks: [ten/8]\n", `p.yaml:2:12: "ten/8" is not a network`},
+	"networks of an address":            {"version: 1\nnetworks: [10.0.0.1]\n", `"10.0.0.1" is neither a network nor a full name`},
+	"networks of a short name":          {"version: 1\nnetworks: [collector]\n", `"collector" is neither`},
+	"networks below a top level":        {"version: 1\nnetworks: ['*.internal']\n", `"*.internal" is neither`},
+	"networks of all names":             {"version: 1\nnetworks: ['*']\n", `"*" is neither`},
+	"networks with a star inside":       {"version: 1\nnetworks: ['a.*.internal']\n", `"a.*.internal" is neither`},
+	"networks of a URL":                 {"version: 1\nnetworks: ['https://a.internal']\n", `"https://a.internal" is neither`},
+	"networks with a port":              {"version: 1\nnetworks: ['a.internal:443']\n", `"a.internal:443" is neither`},
+	"networks of an empty label":        {"version: 1\nnetworks: ['a..internal']\n", `"a..internal" is neither`},
+	"ca of nothing":                     {"version: 1\nca: ''\n", "p.yaml:2:5: want text, not an empty text"},
+	"ca of a list":                      {"version: 1\nca: [a.pem]\n", "want text, not a list"},
+	"pack with ca":                      {"version: 1\npack: {version: 1}\nca: a.pem\n", "a pack cannot contain `ca`"},
+	"networks no network":               {"version: 1\nnetworks: [ten/8]\n", `p.yaml:2:12: "ten/8" is neither a network nor a full name`},
 }
 
 func TestParseErrors(t *testing.T) {
@@ -283,7 +294,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("version: 1\nuse: [a, {pack: b, except: c, mode: observe}]\ndefaults: {timeout: 1s}\n"))
 	f.Add([]byte("version: 1\npack: {version: 2}\nhooks:\n  - {name: x, on: tool.after, replace: [{pattern: a, with: ~}], fields: tool.output}\n"))
 	f.Add([]byte("version: 1\nhooks:\n  - {name: x, on: tool.before, match: {agent: 1, secret: 2}, http: {url: 'https://a.example', secret: 3}}\n"))
-	f.Add([]byte("version: 1\nnetworks: [10.0.0.0/+8, 'f::/1']\ngrants: [{source: ~/a, may: run}]\nhooks:\n  - {name: x, on: tool.before, set: {tool.command: a, tool.input.b: 1}}\n"))
+	f.Add([]byte("version: 1\nnetworks: [10.0.0.0/+8, 'f::/1', '*.a.b']\nca: a\ngrants: [{source: ~/a, may: run}]\nhooks:\n  - {name: x, on: tool.before, set: {tool.command: a, tool.input.b: 1}}\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		p, errs := policy.Parse("p.yaml", data)
 		if len(errs) > 0 {

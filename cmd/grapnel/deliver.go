@@ -39,7 +39,7 @@ func newDeliver(c *console) *cobra.Command {
 				defer cancel()
 				return c.PrintLine(remote.Ask(ctx, both.Question))
 			}
-			w, err := remote.NewWebhook(both.Webhook, both.Networks)
+			w, err := remote.NewWebhook(both.Webhook, both.Reach)
 			switch {
 			case both.Check && err == nil:
 				return c.PrintLine(ask.Reply{})

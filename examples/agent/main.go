@@ -81,8 +81,8 @@ func (a *agent) parse(args []string) error {
 	flags.IntVar(&a.parallel, "parallel", 4, "maximum `NUMBER` of concurrent tool calls")
 	flags.Func("policy", "additional policy `FILE`, which needs no trust; may be repeated", func(file string) error { a.policies = append(a.policies, file); return nil })
 	flags.Func("network", "private network `CIDR` that fetch may reach; may be repeated", func(network string) error {
-		opened, err := outbound.ParseNetworks([]string{network})
-		a.reachable = append(a.reachable, opened...)
+		opened, err := netip.ParsePrefix(network)
+		a.reachable = append(a.reachable, opened)
 		return err
 	})
 	err := flags.Parse(args)

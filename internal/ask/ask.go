@@ -25,11 +25,11 @@ import (
 // A Question is one event for one server. "grapnel deliver" reads it and replies with a
 // [Reply].
 type Question struct {
-	HTTP     policyfile.HTTP `json:"http"`               // with variables resolved, under the full name of the hook
-	Networks []string        `json:"networks,omitempty"` // private networks that the policies allow
-	ID       string          `json:"id,omitempty"`       // of the event
-	Until    time.Time       `json:"until,omitzero"`     // deadline of the answer; includes the start of the program
-	Event    json.RawMessage `json:"event"`              // in the plain dialect, with its origin; sent byte for byte
+	HTTP policyfile.HTTP `json:"http"` // with variables resolved, under the full name of the hook
+	policyfile.Reach
+	ID    string          `json:"id,omitempty"`   // of the event
+	Until time.Time       `json:"until,omitzero"` // deadline of the answer; includes the start of the program
+	Event json.RawMessage `json:"event"`          // in the plain dialect, with its origin; sent byte for byte
 }
 
 // A Reply is the result of a Question.
@@ -53,7 +53,7 @@ type Circuits interface {
 // a project could set the variable that holds the depth.
 type Hook struct {
 	HTTP     policyfile.HTTP
-	Networks func() []string // private networks that the policies allow
+	Reach    func() policyfile.Reach // what the policies allow
 	Circuits Circuits
 
 	// Send sends a Question, which is JSON in one line. An error means that the server was not asked,
@@ -185,7 +185,7 @@ func (a *Hook) question(ctx context.Context, ev *grapnel.Event) ([]byte, error) 
 	if err != nil {
 		return nil, fmt.Errorf("cannot encode the event: %w", err)
 	}
-	head, err := json.Marshal(Question{HTTP: h, Networks: a.Networks(), ID: ev.ID, Until: until, Event: json.RawMessage("0")})
+	head, err := json.Marshal(Question{HTTP: h, Reach: a.Reach(), ID: ev.ID, Until: until, Event: json.RawMessage("0")})
 	if err != nil {
 		return nil, err
 	}

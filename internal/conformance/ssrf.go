@@ -192,7 +192,7 @@ func ssrfTransport(ctx context.Context, c *Case) ([]Diff, error) {
 		return nil, err
 	}
 	d.URL = cmp.Or(d.URL, "https://hooks.example.com/")
-	networks, err := outbound.ParseNetworks(d.OperatorAllow)
+	guard, err := outbound.ParseGuard(d.OperatorAllow)
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +211,7 @@ func ssrfTransport(ctx context.Context, c *Case) ([]Diff, error) {
 	}
 	defer w.close()
 	defer setenv(d.Env)()
-	guard, cfg := outbound.Guard{Networks: networks}, outbound.Config{URL: d.URL, Timeout: cmp.Or(inMS(d.TimeoutMS), outbound.MaxTimeout)}
+	cfg := outbound.Config{URL: d.URL, Timeout: cmp.Or(inMS(d.TimeoutMS), outbound.MaxTimeout)}
 	begun := time.Now()
 	failed := w.deliver(ctx, guard, cfg)
 	took := time.Since(begun)

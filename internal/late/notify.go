@@ -52,22 +52,22 @@ func (notifyHook) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, erro
 	return grapnel.Outcome{}, errors.New("notify needs the program grapnel in the directory of grapnel-hook (install both into the same directory)")
 }
 
-// NotifyOf returns the target of a `notify:` hook and the private networks that are allowed now.
+// NotifyOf returns the target of a `notify:` hook, and what outbound requests may reach now.
 // Address, signing key and headers come from the file content that the hook was queued for.
 // env:NAME and file:PATH are resolved again at each call, variables from the environment of this
 // process.
-func NotifyOf(place local.Place, ref HookRef) (policyfile.HTTP, []string, error) {
+func NotifyOf(place local.Place, ref HookRef) (policyfile.HTTP, policyfile.Reach, error) {
 	_, target, err := Find(place, Kinds{}, nil, ref)
 	if err != nil {
-		return policyfile.HTTP{}, nil, err
+		return policyfile.HTTP{}, policyfile.Reach{}, err
 	}
 	if target == nil {
-		return policyfile.HTTP{}, nil, fmt.Errorf("hook %q of %s has no notify target", ref.Name, ref.Source)
+		return policyfile.HTTP{}, policyfile.Reach{}, fmt.Errorf("hook %q of %s has no notify target", ref.Name, ref.Source)
 	}
 	h, err := target.Resolve()
 	if err != nil {
-		return policyfile.HTTP{}, nil, err
+		return policyfile.HTTP{}, policyfile.Reach{}, err
 	}
 	h.Name = target.FullName()
-	return h, place.Opened(), nil
+	return h, place.Reach(), nil
 }

@@ -19,7 +19,7 @@ import (
 
 // Ask sends an event to a server with a new client. The caller handles the circuit breaker.
 func Ask(ctx context.Context, q ask.Question) ask.Reply {
-	client, err := newClient(q.Networks, 0)
+	client, err := NewClient(q.Reach, 0)
 	if err != nil {
 		return ask.Reply{Error: err.Error()}
 	}
@@ -30,7 +30,7 @@ func Ask(ctx context.Context, q ask.Question) ask.Reply {
 // concurrent use.
 type Pool struct {
 	mu      sync.Mutex
-	clients map[string]*outbound.Client // by the networks that they may reach
+	clients map[string]*outbound.Client // by what they may reach, in JSON
 }
 
 // KeepIdle is the time after which an unused connection to a server is closed.
@@ -44,7 +44,7 @@ func NewPool() *Pool { return &Pool{clients: map[string]*outbound.Client{}} }
 
 // Ask sends an event to a server.
 func (s *Pool) Ask(ctx context.Context, q ask.Question) ask.Reply {
-	client, err := s.client(q.Networks)
+	client, err := s.client(q.Reach)
 	if err != nil {
 		return ask.Reply{Error: err.Error()}
 	}
@@ -60,14 +60,18 @@ func (s *Pool) Send(ctx context.Context, question []byte) (ask.Reply, error) {
 	return s.Ask(ctx, q), nil
 }
 
-func (s *Pool) client(networks []string) (*outbound.Client, error) {
-	key := strings.Join(networks, " ")
+func (s *Pool) client(reach policyfile.Reach) (*outbound.Client, error) {
+	text, err := json.Marshal(reach)
+	if err != nil {
+		return nil, err
+	}
+	key := string(text)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if client := s.clients[key]; client != nil {
 		return client, nil
 	}
-	client, err := newClient(networks, KeepIdle)
+	client, err := NewClient(reach, KeepIdle)
 	if err == nil && len(s.clients) < maxClients {
 		s.clients[key] = client
 	}
@@ -85,12 +89,14 @@ func (s *Pool) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-func newClient(networks []string, idle time.Duration) (*outbound.Client, error) {
-	opened, err := outbound.ParseNetworks(networks)
+// NewClient returns a client that keeps connections open for idle; 0 = it keeps none.
+func NewClient(reach policyfile.Reach, idle time.Duration) (*outbound.Client, error) {
+	opts, err := outbound.PolicyOptions(reach)
 	if err != nil {
 		return nil, err
 	}
-	return outbound.NewClient(&outbound.Options{Guard: outbound.Guard{Networks: opened}, KeepIdle: idle}), nil
+	opts.KeepIdle = idle
+	return outbound.NewClient(&opts), nil
 }
 
 func askBy(ctx context.Context, client *outbound.Client, q ask.Question) ask.Reply {
@@ -115,7 +121,7 @@ func askBy(ctx context.Context, client *outbound.Client, q ask.Question) ask.Rep
 
 // Look returns an error if a server cannot be asked or notified. It does not need the secrets of
 // the hook, because the caller may not have them.
-func Look(h policyfile.HTTP, networks []string) (grapnel.Hook, error) {
+func Look(h policyfile.HTTP, reach policyfile.Reach) (grapnel.Hook, error) {
 	h.Secrets, h.Body = nil, ""
 	shown := make(map[string]string, len(h.Headers))
 	for name, value := range h.Headers {
@@ -124,7 +130,7 @@ func Look(h policyfile.HTTP, networks []string) (grapnel.Hook, error) {
 		}
 	}
 	h.Headers = shown
-	client, err := newClient(networks, 0)
+	client, err := NewClient(reach, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -153,15 +159,15 @@ func Unresolved(file string, h *policyfile.Hook) string {
 }
 
 // LookWebhook returns an error if the address or a header of a webhook is forbidden.
-func LookWebhook(w policyfile.Webhook, networks []string) error {
-	_, err := NewWebhook(w, networks)
+func LookWebhook(w policyfile.Webhook, reach policyfile.Reach) error {
+	_, err := NewWebhook(w, reach)
 	return err
 }
 
 // NewWebhook makes a hook from a webhook of a policy. It returns an error if the address is
 // forbidden.
-func NewWebhook(w policyfile.Webhook, networks []string) (*outbound.Webhook, error) {
-	client, err := newClient(networks, 0)
+func NewWebhook(w policyfile.Webhook, reach policyfile.Reach) (*outbound.Webhook, error) {
+	client, err := NewClient(reach, 0)
 	if err != nil {
 		return nil, err
 	}

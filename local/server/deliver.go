@@ -60,7 +60,7 @@ func (e *Engine) drain(ctx context.Context) time.Time {
 			}
 			return hook
 		},
-		HTTP: func(c ask.Circuits, h policyfile.HTTP) grapnel.Hook { return e.asker(c, h, e.place.Opened) },
+		HTTP: func(c ask.Circuits, h policyfile.HTTP) grapnel.Hook { return e.asker(c, h, e.place.Reach) },
 	}, e.counter, e.outbox.put)
 	all := e.outbox.due(time.Now())
 	drain := records.DrainNew

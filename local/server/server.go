@@ -211,17 +211,15 @@ func (e *Engine) files() []policy.File {
 func (e *Engine) load(ctx context.Context) (*loaded, *grapnel.Engine, error) {
 	files := e.files()
 	l := &loaded{files: files, at: time.Now(), stamps: e.place.Stamps(files), names: map[string]bool{}}
-	networks, err := outbound.ParseNetworks(e.place.Networks())
-	if err != nil {
+	if err := e.client.SetReach(e.place.Reach()); err != nil {
 		return nil, nil, err
 	}
-	e.client.SetNetworks(networks)
 	engine, err := local.Open(ctx, &local.Options{
 		Place: &e.place, Files: files,
 		Command: func(c policyfile.Command) grapnel.Hook { return e.workers.Hook(e.place, c) },
 		Webhook: e.webhook,
 		HTTP: func(h policyfile.HTTP) (grapnel.Hook, error) {
-			return judge{e.asker(e.counter, h, func() []string { return l.set.Networks }), e, l}, nil
+			return judge{e.asker(e.counter, h, func() policyfile.Reach { return l.set.Reach }), e, l}, nil
 		},
 		Notify: func(h policyfile.HTTP) (grapnel.Hook, error) {
 			e.notify.Store(h.FullName(), true)
@@ -392,8 +390,8 @@ func (j judge) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, 
 }
 
 // asker returns the hook of an `http:` entry.
-func (e *Engine) asker(c ask.Circuits, h policyfile.HTTP, networks func() []string) *ask.Hook {
-	return &ask.Hook{HTTP: h, Networks: networks, Circuits: c, Send: e.pool.Send}
+func (e *Engine) asker(c ask.Circuits, h policyfile.HTTP, reach func() policyfile.Reach) *ask.Hook {
+	return &ask.Hook{HTTP: h, Reach: reach, Circuits: c, Send: e.pool.Send}
 }
 
 // webhook returns the hook of a webhook, which waits for the delivery, so that its error is recorded.

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"log/slog"
@@ -277,6 +278,32 @@ func TestServers(t *testing.T) {
 	}
 	if asked != 2 || e.Counts().HookErrors != 2 {
 		t.Errorf("asked %d times, %+v", asked, e.Counts())
+	}
+}
+
+// A server with a private authority is asked while the policy names the authority's file, which is read
+// for each connection.
+func TestPrivateAuthority(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"decision":"block","reason":"the server says no"}`)
+	}))
+	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)
+	s.StartTLS()
+	defer s.Close()
+	root := t.TempDir()
+	policy := "version: 1\nnetworks: [127.0.0.0/8]\nca: keys/corp.pem\nhooks: [{name: ask, on: tool.before, on_error: closed, http: {url: '" + s.URL + "', breaker: {failures: 9}}}]\n"
+	e := opened(t, root, policy, Options{})
+	text := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))
+	for _, step := range []struct{ file, want string }{
+		{"", "keys/corp.pem: no such file"}, {"# soon\n", "no certificate in PEM format"}, {text, "the server says no"},
+	} {
+		if step.file != "" {
+			write(t, filepath.Join(root, "keys", "corp.pem"), step.file)
+		}
+		if v := e.Fire(t.Context(), shell("ls")); v.Decision != grapnel.Block || !strings.Contains(v.Reason(), step.want) {
+			t.Errorf("with the file %q: %v %s, want %q", step.file, v.Decision, v.Reason(), step.want)
+		}
 	}
 }
 

@@ -27,13 +27,20 @@ type Policy struct {
 	Retention *Retention `json:"retention,omitempty"` // how long Records are kept; only in user and managed policies
 	Redact    *Redact    `json:"redact,omitempty"`    // data that hooks of projects and plugins do not see
 	Secrets   *Secrets   `json:"secrets,omitempty"`   // changes to secret detection
-	Networks  []Word     `json:"networks,omitempty"`  // such as 10.0.0.0/8: private networks that outbound requests may reach
+	Networks  []Word     `json:"networks,omitempty"`  // such as 10.0.0.0/8 or *.corp.internal: private networks and names that outbound requests may reach
+	CA        Word       `json:"ca,omitzero"`         // file with certificate authorities for outbound requests
 	Grants    []Grant    `json:"grants,omitempty"`    // permissions for policies of projects and plugins; only in user and managed policies
 	Vouches   []Vouch    `json:"trust,omitempty"`     // project policies that are trusted without a prompt; only in user and managed policies
 
 	OnlyManaged bool `json:"use_only_managed,omitempty"` // ignore all other policies; only in a managed policy
 
 	Defaults Defaults `json:"defaults,omitzero"`
+}
+
+// Reach is what user and managed policies open for outbound requests.
+type Reach struct {
+	Networks []string `json:"networks,omitempty"` // private networks and names
+	CA       []string `json:"ca,omitempty"`       // absolute paths of files with certificate authorities
 }
 
 // Defaults is the `defaults:` section of a file. The parser copies a default sandbox into each

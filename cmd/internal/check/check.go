@@ -21,6 +21,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/review"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/consent"
+	"github.com/grapnel-dev/grapnel/internal/home"
 	"github.com/grapnel-dev/grapnel/internal/installation"
 	"github.com/grapnel-dev/grapnel/internal/jsregexp"
 	"github.com/grapnel-dev/grapnel/internal/match"
@@ -53,7 +54,7 @@ type Kind struct{ Rule, Severity, About string }
 var (
 	badPolicy      = Kind{"bad-policy", "error", "The policy is not valid, or contains something that is not possible."}
 	badRules       = Kind{"bad-secret-rule", "warning", "A rule for secrets is skipped or interpreted in another way."}
-	badNetwork     = Kind{"bad-network", "error", "The text is not a network."}
+	badNetwork     = Kind{"bad-network", "error", "The text is neither a network nor a full name."}
 	badHookFile    = Kind{"bad-hook-file", "error", "Grapnel cannot read a hook file of another system."}
 	badHandler     = Kind{"bad-handler", "error", "The file of a handler is missing, or this machine cannot run it."}
 	doubtfulFile   = Kind{"doubtful-hook-file", "warning", "A hook file of another system contains something that Grapnel ignores or interprets in another way."}
@@ -176,7 +177,7 @@ func File(file string, place local.Place, installed bool) []Result {
 		}
 	}
 	var loaded []Result
-	if len(errs) == 0 && (len(p.Load)+len(p.Networks)+len(p.Grants)+len(p.Vouches) > 0 || p.OnlyManaged ||
+	if len(errs) == 0 && (len(p.Load)+len(p.Networks)+len(p.Grants)+len(p.Vouches) > 0 || p.CA.Text != "" || p.OnlyManaged ||
 		slices.ContainsFunc(p.Hooks, func(h policyfile.Hook) bool { return h.HTTP != nil })) {
 		var found []Finding
 		var started string
@@ -267,8 +268,13 @@ func checkLoads(file string, p *policyfile.Policy, place local.Place, installed 
 	}
 	found = append(found, unresolved(file, own)...)
 	for _, w := range p.Networks {
-		if _, err := outbound.ParseNetworks([]string{w.Text}); err != nil {
+		if _, err := outbound.ParseGuard([]string{w.Text}); err != nil {
 			found = append(found, badNetwork.finding(&policyfile.Error{File: file, Line: w.Line, Col: w.Col, Msg: err.Error()}))
+		}
+	}
+	if w := p.CA; w.Text != "" {
+		if _, err := outbound.Roots(nil, []string{home.Absolute(w.Text, filepath.Dir(file))}); err != nil {
+			found = append(found, badAddress.finding(&policyfile.Error{File: file, Line: w.Line, Col: w.Col, Msg: "ca: " + err.Error(), Hint: "without it, no hook reaches a server with https://"}))
 		}
 	}
 	if !slices.ContainsFunc(found, func(f Finding) bool { return f.Rule == badPolicy.Rule }) { // otherwise nothing was loaded
@@ -303,7 +309,7 @@ func atServer(e *policyfile.Error, own []ownHook) {
 	if !strings.Contains(e.Msg, "only public addresses") && !strings.Contains(e.Msg, "is a local name") {
 		return
 	}
-	e.Hint = "write a public address, or open the network of the server: `networks: [127.0.0.0/8]` for this machine, with an IP address in the URL"
+	e.Hint = "write a public address, or open the server in your own policy: `networks: [collector.corp.internal]` with its name, or `networks: [127.0.0.0/8]` for this machine, with an IP address in the URL"
 	if i := slices.IndexFunc(own, func(h ownHook) bool { return h.Line == e.Line && h.HTTP != nil }); i >= 0 {
 		at := own[i].server()
 		e.Line, e.Col = at.Line, at.Col
@@ -403,12 +409,11 @@ func startedHooks(specs []grapnel.Spec, loads []policyfile.LoadFrom, file string
 // LookRequest returns a request for commands that inspect hooks and do not run them.
 func LookRequest(place local.Place, files []policy.File) policy.Request {
 	req := place.Request(files, func(policyfile.Command) grapnel.Hook { return noop.Hook{} })
-	networks := sync.OnceValue(place.Networks)
+	reach := sync.OnceValue(place.Reach)
 	req.Webhook = func(w policyfile.Webhook) (grapnel.Hook, error) {
-		return remote.NewWebhook(w, networks())
+		return remote.NewWebhook(w, reach())
 	}
-	opened := sync.OnceValue(place.Opened)
-	req.HTTP = func(h policyfile.HTTP) (grapnel.Hook, error) { return remote.Look(h, opened()) }
+	req.HTTP = func(h policyfile.HTTP) (grapnel.Hook, error) { return remote.Look(h, reach()) }
 	req.Notify = req.HTTP
 	return req
 }
@@ -461,7 +466,7 @@ func suspicious(file string, p *policyfile.Policy, own int, place local.Place, a
 		m.ofHook(&hooks[i])
 	}
 	if slices.ContainsFunc(hooks, func(h ownHook) bool { return h.HTTP != nil }) {
-		opened := len(p.Networks) > 0 || len(place.Opened()) > 0
+		opened := len(p.Networks) > 0 || len(place.Reach().Networks) > 0
 		for i := range hooks {
 			m.ofServer(&hooks[i], opened)
 		}

@@ -158,7 +158,7 @@ func New(ctx context.Context, place local.Place, s *Subject, e *Options) (*Expla
 		return nil, err
 	}
 	engine, set := opened.Engine, opened.Set
-	trial.networks = set.Networks
+	trial.reach = set.Reach
 	x.mask = masker(&set)
 	x.about = eventWords(ev, x.mask)
 

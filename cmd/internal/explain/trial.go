@@ -23,10 +23,10 @@ import (
 
 // A trial is a firing without a Record.
 type trial struct {
-	place    local.Place
-	run      bool // run programs and ask servers
-	counter  readOnlyCounter
-	networks []string // private networks that are allowed
+	place   local.Place
+	run     bool // run programs and ask servers
+	counter readOnlyCounter
+	reach   policyfile.Reach // what outbound requests may reach
 
 	record grapnel.Record
 	later  grapnel.Event  // event for observing hooks
@@ -83,7 +83,7 @@ func (t *trial) command(c policyfile.Command) grapnel.Hook {
 func (t *trial) server(h policyfile.HTTP) (grapnel.Hook, error) {
 	t.servers = append(t.servers, h.Name)
 	if t.run {
-		return hookcmd.Asker(t.counter, h, func() []string { return t.networks }), nil
+		return hookcmd.Asker(t.counter, h, func() policyfile.Reach { return t.reach }), nil
 	}
 	return t.notAsked(h.Name), nil
 }

@@ -322,7 +322,7 @@ func answer(ctx context.Context, inv invocation, d *dialect.Dialect, input diale
 		Webhook: func(w policyfile.Webhook) (grapnel.Hook, error) { return checkedWebhook(place, w, inv.look) },
 		HTTP: func(h policyfile.HTTP) (grapnel.Hook, error) {
 			f.programs = true
-			return Asker(sp, h, func() []string { return f.set.Networks }), nil
+			return Asker(sp, h, func() policyfile.Reach { return f.set.Reach }), nil
 		},
 		Notify:    late.Notify,
 		Observers: []grapnel.Observer{f}, Approved: f.Find, Background: f.Run, Stops: sp.Blocked, Counter: sp,

@@ -17,12 +17,12 @@ import (
 // Asker returns the hook of an `http:` entry, which sends real requests. It stores its circuit
 // breaker state in c. grapnel-hook makes no connections itself, because the network packages would
 // slow down each start. It starts the program grapnel instead.
-func Asker(c ask.Circuits, h policyfile.HTTP, networks func() []string) grapnel.Hook {
-	return askerBy(grapnelProgram, c, h, networks)
+func Asker(c ask.Circuits, h policyfile.HTTP, reach func() policyfile.Reach) grapnel.Hook {
+	return askerBy(grapnelProgram, c, h, reach)
 }
 
-func askerBy(program func() (string, error), c ask.Circuits, h policyfile.HTTP, networks func() []string) *ask.Hook {
-	return &ask.Hook{HTTP: h, Networks: networks, Circuits: c, Send: func(ctx context.Context, question []byte) (ask.Reply, error) {
+func askerBy(program func() (string, error), c ask.Circuits, h policyfile.HTTP, reach func() policyfile.Reach) *ask.Hook {
+	return &ask.Hook{HTTP: h, Reach: reach, Circuits: c, Send: func(ctx context.Context, question []byte) (ask.Reply, error) {
 		path, err := program()
 		if err != nil {
 			return ask.Reply{}, err

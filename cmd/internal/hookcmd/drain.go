@@ -100,6 +100,6 @@ func Drain(ctx context.Context, place local.Place, box late.Outbox) error {
 func kindsOf(place local.Place) late.Kinds {
 	return late.Kinds{
 		Webhook: func(w policyfile.Webhook) grapnel.Hook { return webhookHook(place, w) },
-		HTTP:    func(c ask.Circuits, h policyfile.HTTP) grapnel.Hook { return Asker(c, h, place.Opened) },
+		HTTP:    func(c ask.Circuits, h policyfile.HTTP) grapnel.Hook { return Asker(c, h, place.Reach) },
 	}
 }

@@ -157,10 +157,10 @@ func TestNotify(t *testing.T) {
 	if err := os.WriteFile(place.Policy, []byte("version: 1\nnetworks: [10.0.0.0/8]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h, networks, err := late.NotifyOf(place, box.refs[0])
+	h, reach, err := late.NotifyOf(place, box.refs[0])
 	want.Name, want.Secrets = place.Policy+"::team", []string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}
-	if diff := cmp.Diff(want, h); diff != "" || err != nil || len(networks) != 1 || networks[0] != "10.0.0.0/8" {
-		t.Errorf("%v, %v, (-want +got)\n%s", err, networks, diff)
+	if diff := cmp.Diff(want, h); diff != "" || err != nil || len(reach.Networks) != 1 || reach.Networks[0] != "10.0.0.0/8" {
+		t.Errorf("%v, %v, (-want +got)\n%s", err, reach, diff)
 	}
 	other := box.refs[0]
 	other.Name = "guard"

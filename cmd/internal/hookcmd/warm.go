@@ -250,7 +250,7 @@ func (w *Warm) load(place local.Place, files []policy.File, unread bool) (*warmE
 		Command: func(c policyfile.Command) grapnel.Hook { return w.command(place, e, c) },
 		Webhook: func(h policyfile.Webhook) (grapnel.Hook, error) { return checkedWebhook(place, h, w.opts.Webhook) },
 		HTTP: func(h policyfile.HTTP) (grapnel.Hook, error) {
-			return &ask.Hook{HTTP: h, Networks: func() []string { return e.set.Networks }, Circuits: sp, Send: w.opts.Ask}, nil
+			return &ask.Hook{HTTP: h, Reach: func() policyfile.Reach { return e.set.Reach }, Circuits: sp, Send: w.opts.Ask}, nil
 		},
 		Notify: func(h policyfile.HTTP) (grapnel.Hook, error) {
 			e.notices[h.FullName()] = h

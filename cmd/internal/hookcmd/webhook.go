@@ -23,10 +23,10 @@ import (
 // A Delivery is one event for one webhook, or the question whether the webhook is allowed. "grapnel
 // deliver" reads it.
 type Delivery struct {
-	Webhook  policyfile.Webhook `json:"webhook"`
-	Networks []string           `json:"networks,omitempty"` // private networks that are allowed; see [Place.Networks]
-	Event    json.RawMessage    `json:"event,omitempty"`    // the JSON form of package wire, with its origin
-	Check    bool               `json:"check,omitempty"`    // only check the webhook
+	Webhook policyfile.Webhook `json:"webhook"`
+	policyfile.Reach
+	Event json.RawMessage `json:"event,omitempty"` // the JSON form of package wire, with its origin
+	Check bool            `json:"check,omitempty"` // only check the webhook
 }
 
 // webhookHook returns the hook that delivers events to a webhook. It starts the program grapnel,
@@ -41,9 +41,9 @@ func webhookHook(place local.Place, w policyfile.Webhook) grapnel.Hook {
 	})
 }
 
-// A WebhookCheck returns an error if a webhook's address or a header is forbidden. networks are the
-// private networks that are allowed. It dials nothing.
-type WebhookCheck func(w policyfile.Webhook, networks []string) error
+// A WebhookCheck returns an error if a webhook's address or a header is forbidden. It dials
+// nothing.
+type WebhookCheck func(w policyfile.Webhook, reach policyfile.Reach) error
 
 // checkedWebhook is webhookHook for an address that look permits; without look, that the program
 // grapnel permits.
@@ -52,8 +52,8 @@ func checkedWebhook(place local.Place, w policyfile.Webhook, look WebhookCheck) 
 	switch {
 	case look == nil:
 		err = askedOnce(place, w, grapnelProgram)
-	case look(w, nil) != nil: // reading the networks takes time, and few webhooks need them
-		err = look(w, place.Networks())
+	case look(w, policyfile.Reach{}) != nil: // reading the policies takes time, and few webhooks need them
+		err = look(w, place.Reach())
 	}
 	if err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func checkedWebhook(place local.Place, w policyfile.Webhook, look WebhookCheck) 
 const maxAllowed = 256
 
 // askedOnce returns an error if the program grapnel forbids a webhook. That depends only on the webhook
-// and on the networks, so the state directory has an empty file for each webhook that is allowed. A
+// and on what the policies open, so the state directory has an empty file for each webhook that is allowed. A
 // forged file opens nothing, because the delivery checks again. A refusal is not stored, because a
 // forged one could take away a webhook.
 func askedOnce(place local.Place, w policyfile.Webhook, program func() (string, error)) error {
@@ -75,7 +75,7 @@ func askedOnce(place local.Place, w policyfile.Webhook, program func() (string, 
 	if err != nil || readfile.Exists(file) {
 		return err
 	}
-	ask.Networks = place.Networks()
+	ask.Reach = place.Reach()
 	question, file, err := allowedFile(dir, ask)
 	if err != nil || readfile.Exists(file) {
 		return err
@@ -120,7 +120,7 @@ func send(ctx context.Context, place local.Place, self string, w policyfile.Webh
 	if err != nil {
 		return err
 	}
-	networks := place.Networks()
+	reach := place.Reach()
 	ctx, cancel := context.WithTimeoutCause(ctx, sendTime, fmt.Errorf("%w of %v", grapnel.ErrTimeout, sendTime))
 	defer cancel()
 	event, err := rawjson.Marshal(wire.Of(ev))
@@ -130,7 +130,7 @@ func send(ctx context.Context, place local.Place, self string, w policyfile.Webh
 	if err != nil {
 		return err
 	}
-	text, err := rawjson.Marshal(Delivery{Webhook: w, Networks: networks, Event: event})
+	text, err := rawjson.Marshal(Delivery{Webhook: w, Reach: reach, Event: event})
 	if err != nil {
 		return err
 	}

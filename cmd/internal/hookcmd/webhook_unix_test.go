@@ -60,7 +60,7 @@ func TestSend(t *testing.T) {
 	if err := json.Unmarshal([]byte(read("got.json")), &got); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(Delivery{Webhook: w, Networks: []string{"10.1.2.0/24", "fd12::/16"}, Event: encoded(t, ev)}, got); diff != "" {
+	if diff := cmp.Diff(Delivery{Webhook: w, Reach: policyfile.Reach{Networks: []string{"10.1.2.0/24", "fd12::/16"}}, Event: encoded(t, ev)}, got); diff != "" {
 		t.Errorf("the program reads (-want +got)\n%s", diff)
 	}
 	if args, env := read("args"), read("env"); args != "deliver\n" || strings.Contains(env, "SSL_CERT") {
@@ -155,7 +155,7 @@ func TestAsker(t *testing.T) {
 	t.Cleanup(func() { _ = sp.Close() })
 	a := askerBy(func() (string, error) { return program, nil }, sp,
 		policyfile.HTTP{Name: "x", Source: "src", URL: "https://example.com/", Timeout: policyfile.Duration(time.Hour), Breaker: policyfile.Breaker{Failures: 2}},
-		func() []string { return []string{"10.0.0.0/8"} })
+		func() policyfile.Reach { return policyfile.Reach{Networks: []string{"10.0.0.0/8"}} })
 	ev := &grapnel.Event{ID: "e", Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: "shell", Input: json.RawMessage(`{"a":1.0,"b":"<&>"}`)}}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
 	defer cancel()

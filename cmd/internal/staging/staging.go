@@ -209,7 +209,7 @@ func (s *stagedPolicy) open(dirs []local.Dir, stage *replay.Stage) (*grapnel.Eng
 				s.servers.add(h.Name)
 			}
 			if slices.Contains(s.ask, h.Name) && !h.Async {
-				return hookcmd.Asker(stage.Counter(), h, func() []string { return set.Networks }), nil
+				return hookcmd.Asker(stage.Counter(), h, func() policyfile.Reach { return set.Reach }), nil
 			}
 			return stage.ReplayHook(h.Name), nil
 		},

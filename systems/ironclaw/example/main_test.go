@@ -49,15 +49,14 @@ func feed(t *testing.T, server *httptest.Server, open string, change func(string
 	bundle := strings.Replace(string(text), "feed.example.org/", "example.com:"+port+"/", 1) // the name in the certificate of the server
 	roots := x509.NewCertPool()
 	roots.AddCert(server.Certificate())
-	networks, err := outbound.ParseNetworks(strings.Fields(open))
+	guard, err := outbound.ParseGuard(strings.Fields(open))
 	if err != nil {
 		t.Fatal(err)
 	}
 	dropped = make(chan error, 8)
 	client = outbound.NewClient(&outbound.Options{
-		RootCAs: roots, Resolver: lookup("127.0.0.1"), Failed: func(_ string, err error) { dropped <- err },
+		Guard: guard, RootCAs: roots, Resolver: lookup("127.0.0.1"), Failed: func(_ string, err error) { dropped <- err },
 	})
-	client.SetNetworks(networks)
 	hooks = ironclaw.NewHookRegistry(nil)
 	loaded, err := hooks.RegisterWorkspaceBundles(
 		[]hookfile.File{{Source: "workspace:feed.json", Path: "feed.json", Data: []byte(change(bundle))}},

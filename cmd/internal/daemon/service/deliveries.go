@@ -11,7 +11,6 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/internal/remote"
 	"github.com/grapnel-dev/grapnel/internal/spool"
-	"github.com/grapnel-dev/grapnel/outbound"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -26,11 +25,10 @@ func (d *daemon) wake() {
 
 // deliveries delivers webhooks until ctx is done.
 func (d *daemon) deliveries(ctx context.Context) error {
-	networks, err := outbound.ParseNetworks(d.place.Opened())
+	client, err := remote.NewClient(d.place.Reach(), remote.KeepIdle)
 	if err != nil {
 		return err
 	}
-	client := outbound.NewClient(&outbound.Options{Guard: outbound.Guard{Networks: networks}, KeepIdle: remote.KeepIdle})
 	now := time.Now
 	if fault.On {
 		now = fault.Now
@@ -39,14 +37,12 @@ func (d *daemon) deliveries(ctx context.Context) error {
 		Now:    now,
 		Client: client, Log: d.log,
 		Resolve: func(_ context.Context, j *delivery.Job) (delivery.Target, error) {
-			t, opened, err := targetFor(d.place, j)
+			t, reach, err := targetFor(d.place, j)
 			if err != nil {
 				return t, err
 			}
 			// If the operator closes a network, that applies to waiting deliveries too.
-			networks, err := outbound.ParseNetworks(opened)
-			client.SetNetworks(networks)
-			return t, err
+			return t, client.SetReach(reach)
 		},
 		Observe: func(_ delivery.Job, r delivery.Result, _ time.Duration) { d.metrics.DeliveryTried(endOf(&r)) },
 	})

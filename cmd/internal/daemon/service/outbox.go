@@ -11,10 +11,10 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/internal/late"
+	"github.com/grapnel-dev/grapnel/internal/remote"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/internal/webhook"
 	"github.com/grapnel-dev/grapnel/local"
-	"github.com/grapnel-dev/grapnel/outbound"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -93,11 +93,10 @@ func (o *Outbox) close() (err error) {
 
 // deliverDue tries each due delivery once, and calls observe for each attempt; nil = not called.
 func deliverDue(ctx context.Context, place local.Place, queue delivery.Queue, observe func(delivery.Job, delivery.Result, time.Duration)) (delivery.Summary, error) {
-	networks, err := outbound.ParseNetworks(place.Opened())
+	client, err := remote.NewClient(place.Reach(), 0)
 	if err != nil {
 		return delivery.Summary{}, err
 	}
-	client := outbound.NewClient(&outbound.Options{Guard: outbound.Guard{Networks: networks}})
 	defer func() { _ = client.Close(context.WithoutCancel(ctx)) }()
 	return delivery.New(queue, delivery.Options{
 		Client: client, Observe: observe, Log: slog.New(slog.DiscardHandler), // errors of the queue are returned
@@ -109,15 +108,15 @@ func deliverDue(ctx context.Context, place local.Place, queue delivery.Queue, ob
 }
 
 // targetFor returns the target of a delivery, from the policy content that the delivery was
-// queued for, and the private networks that are allowed now.
-func targetFor(place local.Place, j *delivery.Job) (t delivery.Target, opened []string, err error) {
-	h, opened, err := late.NotifyOf(place, late.HookRef(j.Hook))
+// queued for, and what outbound requests may reach now.
+func targetFor(place local.Place, j *delivery.Job) (t delivery.Target, reach policyfile.Reach, err error) {
+	h, reach, err := late.NotifyOf(place, late.HookRef(j.Hook))
 	if err != nil {
-		return t, nil, err
+		return t, reach, err
 	}
 	return delivery.Target{
 		URL: h.URL, Secrets: h.Secrets, Headers: h.Headers, Timeout: time.Duration(h.Timeout), Envelope: h.Body, MaxInFlight: h.Most,
-	}, opened, nil
+	}, reach, nil
 }
 
 // clearTrustEnv removes the environment variables that change trusted certificates and name

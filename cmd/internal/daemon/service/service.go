@@ -29,6 +29,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/remote"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
+	"github.com/grapnel-dev/grapnel/outbound"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -113,6 +114,9 @@ func (d *daemon) run(ctx context.Context) (err error) {
 		d.log.Warn("cannot export telemetry", "error", err)
 	}
 	exportOpts.Version, exportOpts.Origin, exportOpts.Metrics, exportOpts.Log = hookcmd.Version, d.place.Identity(), d.metrics, d.log
+	if exportOpts.RootCAs, err = outbound.Roots(nil, d.place.Reach().CA); err != nil {
+		d.log.Warn("telemetry trusts only the certificate authorities of the system", "error", err)
+	}
 	if d.export, err = telemetry.NewExport(exportOpts); err != nil {
 		d.log.Warn("cannot export telemetry", "error", err)
 	}

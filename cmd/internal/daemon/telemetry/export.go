@@ -5,6 +5,8 @@ import (
 	"cmp"
 	"compress/gzip"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -33,6 +35,7 @@ type ExportOptions struct {
 	Logs    string            // URL for logs; empty = no logs
 	Headers map[string]string // of every request, such as a key for the collector
 	Gzip    bool              // compress requests
+	RootCAs *x509.CertPool    // trusted certificate authorities; nil = the system's
 
 	Service  string            // service name; empty = grapnel
 	Version  string            // of the program; empty = unknown
@@ -152,6 +155,7 @@ func newClient(opts ExportOptions) *http.Client {
 	if transport == nil {
 		transport = &http.Transport{
 			Proxy: http.ProxyFromEnvironment, MaxConnsPerHost: 2, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true,
+			TLSClientConfig:     &tls.Config{RootCAs: opts.RootCAs, MinVersion: tls.VersionTLS12},
 			TLSHandshakeTimeout: opts.Timeout, ResponseHeaderTimeout: opts.Timeout, MaxResponseHeaderBytes: maxAnswer,
 		}
 	}

@@ -1,0 +1,73 @@
+package outbound
+
+import (
+	"bytes"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+
+	"github.com/grapnel-dev/grapnel/internal/readfile"
+)
+
+// maxCA is the maximum size of a file with certificate authorities in bytes.
+const maxCA = 1 << 20
+
+// roots returns the trusted certificate authorities; nil = the system's.
+func (c *Client) roots() (*x509.CertPool, error) {
+	c.mu.Lock()
+	files := c.ca
+	c.mu.Unlock()
+	return Roots(c.opts.RootCAs, files)
+}
+
+// Roots returns base, or the certificate authorities of the system if it is nil, together with those in
+// files. It returns base if there are no files.
+func Roots(base *x509.CertPool, files []string) (*x509.CertPool, error) {
+	if len(files) == 0 {
+		return base, nil
+	}
+	var err error
+	if base != nil {
+		base = base.Clone()
+	} else if base, err = x509.SystemCertPool(); err != nil {
+		return nil, fmt.Errorf("cannot read the certificate authorities of the system: %w", err)
+	}
+	for _, file := range files {
+		if err := addCA(base, file); err != nil {
+			return nil, fmt.Errorf("cannot read the certificate authorities in %s: %w", file, err)
+		}
+	}
+	return base, nil
+}
+
+// addCA adds the certificates in a file. A certificate that is left out would be noticed only when a
+// server needs it, so each mistake is an error.
+func addCA(pool *x509.CertPool, file string) error {
+	text, err := readfile.Regular(file, maxCA+1)
+	switch {
+	case err != nil:
+		return errors.New(readfile.Reason(err))
+	case len(text) > maxCA:
+		return fmt.Errorf("it is larger than %d bytes", maxCA)
+	}
+	n := 0
+	for block, rest := pem.Decode(text); ; block, rest = pem.Decode(rest) {
+		switch {
+		case block == nil && bytes.Contains(rest, []byte("-----BEGIN")):
+			return fmt.Errorf("block %d in PEM format is damaged: copy the file again", n+1)
+		case block == nil && n == 0:
+			return errors.New("it has no certificate in PEM format: write the certificates of your authority, which begin with -----BEGIN CERTIFICATE-----")
+		case block == nil:
+			return nil
+		case block.Type != "CERTIFICATE":
+			return fmt.Errorf("block %d is a %s: the file must have certificates only", n+1, block.Type)
+		}
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return fmt.Errorf("certificate %d: %w", n+1, err)
+		}
+		pool.AddCert(cert)
+		n++
+	}
+}
