@@ -13,6 +13,7 @@ import (
 
 func newDaemonUnit(c *console) *cobra.Command {
 	var systemd, launchd, write bool
+	var metrics string
 	cmd := &cobra.Command{
 		Use:   "unit",
 		Short: "Print a systemd unit or launchd plist that starts the daemon at login",
@@ -32,6 +33,10 @@ The file contains the path of this program. Write it again after you move the pr
 			if write && c.Root != "" {
 				return cli.Usage(cli.WithHint(errors.New("--write changes your home directory, which --root must not change"), "print the unit and save it yourself"))
 			}
+			var more []string
+			if metrics != "" {
+				more = []string{"--metrics", metrics}
+			}
 			place, err := c.Place()
 			if err != nil {
 				return err
@@ -43,7 +48,7 @@ The file contains the path of this program. Write it again after you move the pr
 			case launchd:
 				build = control.NewLaunchdUnit
 			}
-			u, err := build(place, c.Root)
+			u, err := build(place, c.Root, more...)
 			if err != nil {
 				return err
 			}
@@ -66,5 +71,6 @@ The file contains the path of this program. Write it again after you move the pr
 	cmd.Flags().BoolVar(&systemd, "systemd", false, "print a systemd unit (default except on macOS)")
 	cmd.Flags().BoolVar(&launchd, "launchd", false, "print a launchd property list (default on macOS)")
 	cmd.Flags().BoolVar(&write, "write", false, "write the file instead of printing it")
+	metricsFlag(cmd, &metrics, "let the daemon serve metrics on this TCP `ADDR`, see \"grapnel serve\"")
 	return cmd
 }

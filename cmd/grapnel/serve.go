@@ -16,7 +16,7 @@ import (
 )
 
 func newServe(c *console) *cobra.Command {
-	var logTo string
+	var logTo, metrics string
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the daemon in the foreground",
@@ -51,9 +51,18 @@ it in the background.`,
 			if err != nil {
 				return err
 			}
-			return service.Run(ctx, place, log)
+			return service.Run(ctx, place, log, metrics)
 		},
 	}
 	cmd.Flags().StringVar(&logTo, "log", "", "log to this `FILE` instead of standard error; rotated at 1 MiB")
+	metricsFlag(cmd, &metrics, "also serve metrics for Prometheus on this TCP `ADDR`: a port of loopback, or a host and a port")
 	return cmd
+}
+
+// metricsFlag adds the flag --metrics.
+func metricsFlag(cmd *cobra.Command, address *string, usage string) {
+	cmd.Flags().Func("metrics", usage, func(text string) (err error) {
+		*address, err = service.MetricsAddress(text)
+		return err
+	})
 }

@@ -121,7 +121,7 @@ func TestDashboard(t *testing.T) {
 	if err := json.Unmarshal([]byte(readPage(t, filepath.Join("grafana", "grapnel.json"))), &d); err != nil {
 		t.Fatal(err)
 	}
-	if d.Title == "" || d.UID == "" || d.SchemaVersion < 36 || len(d.Templating.List) != 2 || d.Templating.List[0].Type != "datasource" {
+	if d.Title == "" || d.UID == "" || d.SchemaVersion < 36 || len(d.Templating.List) != 3 || d.Templating.List[0].Type != "datasource" {
 		t.Errorf("not a dashboard: %+v", d)
 	}
 	families := metrics(t)
@@ -161,6 +161,9 @@ func TestDashboard(t *testing.T) {
 			if strings.Count(q.Expr, "(") != strings.Count(q.Expr, ")") || strings.Count(q.Expr, "{") != strings.Count(q.Expr, "}") {
 				t.Errorf("panel %q: %s", p.Title, q.Expr)
 			}
+			if names := metricName.FindAllString(q.Expr, -1); strings.Count(q.Expr, `{instance=~"$instance"`) != len(names) {
+				t.Errorf("panel %q shows other machines, too: %s", p.Title, q.Expr)
+			}
 			for _, name := range metricName.FindAllString(q.Expr, -1) {
 				shown[strings.TrimSuffix(name, "_bucket")] = true
 			}
@@ -174,8 +177,10 @@ func TestDashboard(t *testing.T) {
 			t.Errorf("no panel shows %s", name)
 		}
 	}
-	if none := missing(families, d.Templating.List[1].Definition); len(none) > 0 {
-		t.Errorf("the list of agents asks for %v", none)
+	for _, list := range d.Templating.List[1:] {
+		if none := missing(families, list.Definition); len(none) > 0 {
+			t.Errorf("the list %s asks for %v", list.Name, none)
+		}
 	}
 }
 

@@ -114,7 +114,7 @@ func TestPrometheusAlerts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, change := range [][2]string{{"[10m])) > 0", "[10m])) > 1"}, {"== 0\n        for: 5m", "== 0\n        for: 9m"}, {"> 3600", ">= 3600"}, {"> 300", "> 400"}} {
+	for _, change := range [][2]string{{"[10m])) > 0", "[10m])) > 1"}, {"== 0\n        for: 5m", "== 0\n        for: 9m"}, {"> 3600", ">= 3600"}, {"> 300", "> 400"}, {"[1d]", "[2d]"}, {"[7d]", "[30d]"}} {
 		b := newBench(t, map[string]string{
 			"alerts.yml":      strings.Replace(string(text), change[0], change[1], 1),
 			"alerts_test.yml": strings.Replace(string(cases), "../../../../docs/grafana/alerts.yml", "alerts.yml", 1),

@@ -18,17 +18,18 @@ import (
 	"github.com/grapnel-dev/grapnel/local"
 )
 
-// NewUnit returns a unit for this system: for launchd on macOS, otherwise for systemd.
-func NewUnit(place local.Place, root string) (Unit, error) {
+// NewUnit returns a unit for this system: for launchd on macOS, otherwise for systemd. more are further
+// arguments of "grapnel serve".
+func NewUnit(place local.Place, root string, more ...string) (Unit, error) {
 	if runtime.GOOS == "darwin" {
-		return NewLaunchdUnit(place, root)
+		return NewLaunchdUnit(place, root, more...)
 	}
-	return NewSystemdUnit(place, root)
+	return NewSystemdUnit(place, root, more...)
 }
 
 // NewSystemdUnit returns a unit for systemd's user manager that runs this program.
-func NewSystemdUnit(_ local.Place, root string) (Unit, error) {
-	args, err := serveArgs(root)
+func NewSystemdUnit(_ local.Place, root string, more ...string) (Unit, error) {
+	args, err := serveArgs(root, more...)
 	if err != nil {
 		return Unit{}, err
 	}
@@ -39,8 +40,8 @@ func NewSystemdUnit(_ local.Place, root string) (Unit, error) {
 }
 
 // NewLaunchdUnit returns a property list for launchd that runs this program.
-func NewLaunchdUnit(place local.Place, root string) (Unit, error) {
-	args, err := serveArgs(root)
+func NewLaunchdUnit(place local.Place, root string, more ...string) (Unit, error) {
+	args, err := serveArgs(root, more...)
 	if err != nil {
 		return Unit{}, err
 	}
@@ -48,12 +49,12 @@ func NewLaunchdUnit(place local.Place, root string) (Unit, error) {
 }
 
 // serveArgs returns the command line that starts a daemon with this program.
-func serveArgs(root string) ([]string, error) {
+func serveArgs(root string, more ...string) ([]string, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	return withRoot([]string{program, "serve"}, root)
+	return withRoot(append([]string{program, "serve"}, more...), root)
 }
 
 // checkArgs returns an error if an argument has a character that units cannot contain.

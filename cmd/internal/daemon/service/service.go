@@ -40,6 +40,8 @@ type daemon struct {
 	log   *slog.Logger
 	begun time.Time
 
+	metricsAt string // TCP address for metrics; empty = none
+
 	store   *store.Store
 	warm    *hookcmd.Warm
 	metrics *telemetry.Metrics
@@ -63,10 +65,11 @@ type daemon struct {
 	takenIn            atomic.Uint64 // Records that came through the spool
 }
 
-// Run replies to events until ctx is done, and returns when all parts have stopped.
-func Run(ctx context.Context, place local.Place, log *slog.Logger) error {
+// Run replies to events until ctx is done, and returns when all parts have stopped. metricsAt is an
+// address from [MetricsAddress]; empty = only the socket has metrics.
+func Run(ctx context.Context, place local.Place, log *slog.Logger, metricsAt string) error {
 	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
-	d := &daemon{place: place, log: log, begun: time.Now(), loads: make(chan struct{}, 1), limits: make(chan struct{}, 1)}
+	d := &daemon{place: place, log: log, metricsAt: metricsAt, begun: time.Now(), loads: make(chan struct{}, 1), limits: make(chan struct{}, 1)}
 	return d.run(ctx)
 }
 
@@ -108,7 +111,7 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	clearTrustEnv()
 	d.servers = remote.NewPool()
 	defer func() { err = errors.Join(err, d.servers.Close(context.WithoutCancel(ctx))) }()
-	d.metrics = telemetry.NewMetrics(telemetry.MetricsOptions{Version: hookcmd.Version, Scope: d.scopeOf, Store: d.storeStats, Deliver: d.deliveryStats, Losses: d.losses})
+	d.metrics = telemetry.NewMetrics(telemetry.MetricsOptions{Version: hookcmd.Version, Origin: d.place.Identity(), Scope: d.scopeOf, Store: d.storeStats, Deliver: d.deliveryStats, Losses: d.losses})
 	exportOpts, err := telemetry.FromEnv(os.Getenv)
 	if err != nil {
 		d.log.Warn("cannot export telemetry", "error", err)
@@ -142,7 +145,8 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	defer parts.Wait() // before the store is closed
 	defer endWork()
 	for name, run := range map[string]func(context.Context) error{
-		"intake": d.intake, "deliver": d.deliveries, "drain": d.drain, "retention": d.retention, "telemetry": d.export.Run, "memory": d.memory, "forward": d.forward.Run, "alive": d.alive,
+		"intake": d.intake, "deliver": d.deliveries, "drain": d.drain, "retention": d.retention, "telemetry": d.export.Run, "memory": d.memory, "metrics": d.serveMetrics,
+		"forward": d.forward.Run, "alive": d.alive,
 		"socket": func(ctx context.Context) error { return watchSocket(ctx, l, stop) },
 	} {
 		parts.Go(func() {

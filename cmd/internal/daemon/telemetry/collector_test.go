@@ -23,6 +23,7 @@ type collector struct {
 	mu      sync.Mutex
 	spans   []span
 	logs    []logLine
+	metrics map[string]wireMetric
 	headers []http.Header
 	bodies  [][]byte
 	res     map[string]any // attributes of the resource
@@ -163,6 +164,8 @@ func newCollector(t *testing.T, answer func(w http.ResponseWriter, r *http.Reque
 			c.takeSpans(body)
 		case "/v1/logs":
 			c.takeLogs(body)
+		case "/v1/metrics":
+			c.takeMetrics(body)
 		default:
 			t.Errorf("asked for %s", r.URL.Path)
 		}
@@ -180,6 +183,55 @@ func strict(t *testing.T, body []byte, into any) {
 		t.Errorf("not OTLP: %v\n%.2000s", err, body)
 	}
 }
+
+// takeMetrics takes the values of the last snapshot, by name and attributes.
+func (c *collector) takeMetrics(body []byte) {
+	var w struct {
+		ResourceMetrics []struct {
+			Resource     wireResource `json:"resource"`
+			SchemaURL    string       `json:"schemaUrl"`
+			ScopeMetrics []struct {
+				Scope   wireScope    `json:"scope"`
+				Metrics []wireMetric `json:"metrics"`
+			} `json:"scopeMetrics"`
+		} `json:"resourceMetrics"`
+	}
+	strict(c.t, body, &w)
+	c.metrics = map[string]wireMetric{}
+	for _, rm := range w.ResourceMetrics {
+		c.res = c.attrs(rm.Resource.Attributes)
+		for _, sm := range rm.ScopeMetrics {
+			for _, m := range sm.Metrics {
+				c.metrics[m.Name] = m
+			}
+		}
+	}
+}
+
+type (
+	wireMetric struct {
+		Name        string      `json:"name"`
+		Description string      `json:"description"`
+		Sum         *wirePoints `json:"sum"`
+		Gauge       *wirePoints `json:"gauge"`
+		Histogram   *wirePoints `json:"histogram"`
+	}
+	wirePoints struct {
+		DataPoints  []wirePoint `json:"dataPoints"`
+		Temporality int         `json:"aggregationTemporality"`
+		Monotonic   bool        `json:"isMonotonic"`
+	}
+	wirePoint struct {
+		Attributes     []wireAttr  `json:"attributes"`
+		Start          string      `json:"startTimeUnixNano"`
+		Time           string      `json:"timeUnixNano"`
+		AsDouble       json.Number `json:"asDouble"`
+		Count          string      `json:"count"`
+		Sum            json.Number `json:"sum"`
+		BucketCounts   []string    `json:"bucketCounts"`
+		ExplicitBounds []float64   `json:"explicitBounds"`
+	}
+)
 
 func (c *collector) takeSpans(body []byte) {
 	var w wireTraces

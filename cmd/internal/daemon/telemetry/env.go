@@ -35,7 +35,10 @@ func fromEnv(get func(string) string) (opts ExportOptions, err error) {
 	if opts.Logs, err = endpoint(get, "LOGS", "v1/logs"); err != nil {
 		return opts, err
 	}
-	if opts.Traces == "" && opts.Logs == "" {
+	if opts.Series, err = endpoint(get, "METRICS", "v1/metrics"); err != nil {
+		return opts, err
+	}
+	if opts.Traces == "" && opts.Logs == "" && opts.Series == "" {
 		return opts, nil
 	}
 	if opts.Headers, err = pairs(get("OTEL_EXPORTER_OTLP_HEADERS")); err != nil {
@@ -67,7 +70,7 @@ func fromEnv(get func(string) string) (opts ExportOptions, err error) {
 	if _, err := newSampler(opts.Sampler, opts.Ratio); err != nil {
 		return opts, fmt.Errorf("OTEL_TRACES_SAMPLER: %w", err)
 	}
-	for name, into := range map[string]*time.Duration{"OTEL_EXPORTER_OTLP_TIMEOUT": &opts.Timeout, "OTEL_BSP_SCHEDULE_DELAY": &opts.Interval} {
+	for name, into := range map[string]*time.Duration{"OTEL_EXPORTER_OTLP_TIMEOUT": &opts.Timeout, "OTEL_BSP_SCHEDULE_DELAY": &opts.Interval, "OTEL_METRIC_EXPORT_INTERVAL": &opts.Every} {
 		if text := get(name); text != "" {
 			ms, err := strconv.ParseUint(text, 10, 31)
 			if err != nil {
@@ -90,9 +93,9 @@ func fromEnv(get func(string) string) (opts ExportOptions, err error) {
 
 // endpoint returns the URL of a signal; empty = the signal is not exported.
 func endpoint(get func(string) string, signal, suffix string) (string, error) {
-	switch e := get("OTEL_" + signal + "_EXPORTER"); e {
-	case "", "otlp":
-	case "none":
+	switch e := get("OTEL_" + signal + "_EXPORTER"); {
+	case e == "", e == "otlp":
+	case e == "none", e == "prometheus" && signal == "METRICS": // the daemon always answers Prometheus
 		return "", nil
 	default:
 		return "", fmt.Errorf("OTEL_%s_EXPORTER=%.40q: want otlp or none", signal, e)

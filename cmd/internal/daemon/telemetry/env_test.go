@@ -13,7 +13,7 @@ func TestFromEnv(t *testing.T) {
 	t.Parallel()
 	const p = "OTEL_EXPORTER_OTLP_"
 	base := map[string]string{p + "ENDPOINT": "http://127.0.0.1:4318"}
-	both := ExportOptions{Traces: "http://127.0.0.1:4318/v1/traces", Logs: "http://127.0.0.1:4318/v1/logs"}
+	both := ExportOptions{Traces: "http://127.0.0.1:4318/v1/traces", Logs: "http://127.0.0.1:4318/v1/logs", Series: "http://127.0.0.1:4318/v1/metrics"}
 	with := func(change func(*ExportOptions)) ExportOptions {
 		o := both
 		change(&o)
@@ -27,9 +27,12 @@ func TestFromEnv(t *testing.T) {
 		"nothing":      {},
 		"other things": {env: map[string]string{"OTEL_SERVICE_NAME": "x", p + "HEADERS": "broken"}},
 		"base":         {env: base, want: both},
-		"with a path":  {env: map[string]string{p + "ENDPOINT": " https://c.example/otlp/ "}, want: ExportOptions{Traces: "https://c.example/otlp/v1/traces", Logs: "https://c.example/otlp/v1/logs"}},
+		"with a path":  {env: map[string]string{p + "ENDPOINT": " https://c.example/otlp/ "}, want: ExportOptions{Traces: "https://c.example/otlp/v1/traces", Logs: "https://c.example/otlp/v1/logs", Series: "https://c.example/otlp/v1/metrics"}},
 		"traces only":  {env: map[string]string{p + "TRACES_ENDPOINT": "http://c:1/t"}, want: ExportOptions{Traces: "http://c:1/t"}},
 		"no logs":      {env: map[string]string{"OTEL_LOGS_EXPORTER": "none"}, want: with(func(o *ExportOptions) { o.Logs = "" })},
+		"no metrics":   {env: map[string]string{"OTEL_METRICS_EXPORTER": "none"}, want: with(func(o *ExportOptions) { o.Series = "" })},
+		"prometheus":   {env: map[string]string{"OTEL_METRICS_EXPORTER": "prometheus"}, want: with(func(o *ExportOptions) { o.Series = "" })},
+		"metrics only": {env: map[string]string{p + "METRICS_ENDPOINT": "http://c:1/m", "OTEL_METRIC_EXPORT_INTERVAL": "5000"}, want: ExportOptions{Series: "http://c:1/m", Every: 5 * time.Second}},
 		"disabled":     {env: map[string]string{"OTEL_SDK_DISABLED": "True"}},
 		"headers":      {env: map[string]string{p + "HEADERS": "api-key=a%20b%3D, x-tenant = 7,"}, want: with(func(o *ExportOptions) { o.Headers = map[string]string{"api-key": "a b=", "x-tenant": "7"} })},
 		"resource": {env: map[string]string{"OTEL_RESOURCE_ATTRIBUTES": "service.name=a,deployment.environment.name=prod"}, want: with(func(o *ExportOptions) {
@@ -48,6 +51,8 @@ func TestFromEnv(t *testing.T) {
 		},
 		"grpc":             {env: map[string]string{p + "PROTOCOL": "grpc"}, err: "port 4318"},
 		"another exporter": {env: map[string]string{"OTEL_TRACES_EXPORTER": "zipkin"}, err: "want otlp or none"},
+		"prometheus spans": {env: map[string]string{"OTEL_TRACES_EXPORTER": "prometheus"}, err: "want otlp or none"},
+		"bad interval":     {env: map[string]string{"OTEL_METRIC_EXPORT_INTERVAL": "1m"}, err: "milliseconds"},
 		"no URL":           {env: map[string]string{p + "ENDPOINT": "localhost:4318"}, err: "begin with http"},
 		"not even parsed":  {env: map[string]string{p + "ENDPOINT": "http://[s3cret"}, err: "not a URL"},
 		"password":         {env: map[string]string{p + "ENDPOINT": "http://me:s3cret@c"}, err: "HEADERS"},
@@ -66,7 +71,7 @@ func TestFromEnv(t *testing.T) {
 				if v, ok := tt.env[key]; ok {
 					return v
 				}
-				if name == "nothing" || name == "other things" || tt.env[p+"TRACES_ENDPOINT"] != "" {
+				if name == "nothing" || name == "other things" || tt.env[p+"TRACES_ENDPOINT"] != "" || tt.env[p+"METRICS_ENDPOINT"] != "" {
 					return ""
 				}
 				return base[key]

@@ -33,6 +33,7 @@ import (
 type ExportOptions struct {
 	Traces  string            // URL for traces, as OTLP in JSON; empty = no traces
 	Logs    string            // URL for logs; empty = no logs
+	Series  string            // URL for the values of Metrics, which must then be set; empty = they are not sent
 	Headers map[string]string // of every request, such as a key for the collector
 	Gzip    bool              // compress requests
 	RootCAs *x509.CertPool    // trusted certificate authorities; nil = the system's
@@ -51,6 +52,7 @@ type ExportOptions struct {
 	Queue    int           // maximum number of waiting spans, or log records; 0 = 2048. When the queue is full, new ones are dropped
 	Batch    int           // maximum number per request; 0 = 512
 	Interval time.Duration // maximum wait before a batch is sent; 0 = 5 s
+	Every    time.Duration // time between two snapshots of Metrics; 0 = 1 min
 	Timeout  time.Duration // of a request; 0 = 10 s
 	Retry    time.Duration // how long a failed batch is retried; 0 = 1 min
 	Flush    time.Duration // time limit for the last batches when Run ends; 0 = 5 s
@@ -58,7 +60,7 @@ type ExportOptions struct {
 	NoTexts bool                // send no reasons and no error messages
 	Mask    func(string) string // masks secrets; nil = spool.Mask
 
-	Metrics *Metrics     // counts dropped data; nil = not counted
+	Metrics *Metrics     // counts dropped data, and is sent to Series; nil = not counted
 	Log     *slog.Logger // logs when the collector fails and when it works again; nil = no log. Must not be a logger that exports
 
 	transport http.RoundTripper // nil = the network
@@ -75,15 +77,16 @@ type Export struct {
 	firings  chan firing                  // firings whose spans are not made yet
 	spans    *pipe[sdktrace.ReadOnlySpan] // nil = no traces
 	logs     *pipe[logRecord]             // nil = no logs
+	series   *pipe[snapshot]              // nil = no metrics
 }
 
 // NewExport returns an Export. It sends nothing until Run is called. It returns nil if the options
 // name no collector.
 func NewExport(opts ExportOptions) (*Export, error) {
-	if opts.Traces == "" && opts.Logs == "" {
+	if opts.Traces == "" && opts.Logs == "" && opts.Series == "" {
 		return nil, nil // a nil Export does nothing
 	}
-	for _, address := range []string{opts.Traces, opts.Logs} {
+	for _, address := range []string{opts.Traces, opts.Logs, opts.Series} {
 		if err := checkURL(address); err != nil {
 			return nil, err
 		}
@@ -101,6 +104,7 @@ func NewExport(opts ExportOptions) (*Export, error) {
 	opts.Queue = cmp.Or(max(opts.Queue, 0), 2048)
 	opts.Batch = min(cmp.Or(max(opts.Batch, 0), 512), opts.Queue)
 	opts.Interval = cmp.Or(max(opts.Interval, 0), 5*time.Second)
+	opts.Every = cmp.Or(max(opts.Every, 0), time.Minute)
 	opts.Timeout = cmp.Or(max(opts.Timeout, 0), 10*time.Second)
 	opts.Retry = cmp.Or(max(opts.Retry, 0), time.Minute)
 	opts.Flush = cmp.Or(max(opts.Flush, 0), 5*time.Second)
@@ -124,6 +128,10 @@ func NewExport(opts ExportOptions) (*Export, error) {
 	}
 	if opts.Logs != "" {
 		e.logs = newPipe(e, signalLogs, opts.Logs, func(records []logRecord) ([]byte, error) { return encodeLogs(e.resource, records) })
+	}
+	if opts.Series != "" && opts.Metrics != nil {
+		begun := time.Now()
+		e.series = newPipe(e, signalMetrics, opts.Series, func(all []snapshot) ([]byte, error) { return encodeMetrics(e.resource, begun, all) })
 	}
 	return e, nil
 }
@@ -178,9 +186,16 @@ func (e *Export) Run(ctx context.Context) error {
 	if e.logs != nil {
 		wg.Go(func() { e.logs.run(made) })
 	}
+	if e.series != nil {
+		wg.Go(func() { e.series.run(made) })
+	}
+	every := time.NewTicker(e.opts.Every)
+	defer every.Stop()
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
+		case <-every.C:
+			e.measure()
 		case f := <-e.firings:
 			e.makeSpans(made, &f)
 		}
@@ -189,6 +204,7 @@ func (e *Export) Run(ctx context.Context) error {
 		f := <-e.firings
 		e.makeSpans(made, &f)
 	}
+	e.measure()
 	allMade()
 	wg.Wait()
 	e.client.CloseIdleConnections()
@@ -453,13 +469,14 @@ func partial(answer []byte) int {
 		PartialSuccess struct {
 			Spans   json.RawMessage `json:"rejectedSpans"`
 			Records json.RawMessage `json:"rejectedLogRecords"`
+			Points  json.RawMessage `json:"rejectedDataPoints"`
 		} `json:"partialSuccess"`
 	}
 	if json.Unmarshal(answer, &a) != nil {
 		return 0
 	}
 	n := 0
-	for _, raw := range []json.RawMessage{a.PartialSuccess.Spans, a.PartialSuccess.Records} {
+	for _, raw := range []json.RawMessage{a.PartialSuccess.Spans, a.PartialSuccess.Records, a.PartialSuccess.Points} {
 		if i, err := strconv.Atoi(strings.Trim(string(raw), `"`)); err == nil && i > 0 {
 			n += min(i, 1<<20)
 		}

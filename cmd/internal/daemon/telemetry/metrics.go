@@ -13,11 +13,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/local"
 )
 
 // MetricsOptions configure Metrics. The zero value is valid.
 type MetricsOptions struct {
-	Version string // of the program; empty = unknown
+	Version string         // of the program; empty = unknown
+	Origin  local.Identity // of the daemon
 
 	// MaxHooks is the maximum number of hooks with their own series; 0 = 1000. Later hooks are
 	// counted under "other". One source gets at most a quarter of them, so that a project with
@@ -35,8 +37,9 @@ type MetricsOptions struct {
 
 // The signals that a collector receives.
 const (
-	signalTraces = "traces"
-	signalLogs   = "logs"
+	signalTraces  = "traces"
+	signalLogs    = "logs"
+	signalMetrics = "metrics"
 )
 
 // Limits for the cost of a scrape.
@@ -143,12 +146,12 @@ func NewMetrics(opts MetricsOptions) *Metrics {
 	m.reloads = m.counters("grapnel_policy_reloads_total", "Policy reloads. After a failed reload, the last valid policies stay in force.", "result")
 	m.reloadGood = m.gauge("grapnel_policy_last_reload_successful", "Whether the last attempt to read the policies was successful.")
 	m.reloadTime = m.gauge("grapnel_policy_last_reload_success_timestamp_seconds", "Time when policies were last read without an error.")
-	m.dropped = m.counters("grapnel_telemetry_dropped_total", "Spans and log records that did not reach a collector.", "signal", "reason")
+	m.dropped = m.counters("grapnel_telemetry_dropped_total", "Spans, log records and snapshots of metrics that did not reach a collector.", "signal", "reason")
 	m.exports = m.counters("grapnel_telemetry_exports_total", "Requests to the collector, including retries.", "signal", "result")
 	m.askErrors = m.counters("grapnel_scrape_errors_total", "Times that a part of the daemon could not report its state.", "part")
 
-	info := m.gauges("grapnel_build_info", "Always 1; the labels name the version of Grapnel and of Go.", "version", "goversion")
-	info.WithLabelValues(clean(cmp.Or(opts.Version, "unknown"), maxLabel), runtime.Version()).Set(1)
+	info := m.gauges("grapnel_build_info", "Always 1; the labels name the version of Grapnel and of Go, the host, and the ID of the machine.", "version", "goversion", "host", "machine")
+	info.WithLabelValues(clean(cmp.Or(opts.Version, "unknown"), maxLabel), runtime.Version(), clean(opts.Origin.Host, maxLabel), clean(opts.Origin.Machine, maxLabel)).Set(1)
 	m.registry.MustRegister(m.answerSeconds, &gauges{m}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 
 	// Series for alerts exist before the first event: a series that first appears with the value 1
