@@ -31,7 +31,7 @@ type Record struct {
 	User           string `json:"user,omitempty"`            // name of the user
 	Machine        string `json:"machine,omitempty"`         // random ID of the state directory
 	PolicyDigest   string `json:"policy_digest,omitempty"`   // digest of the policies in force
-	PolicyRevision string `json:"policy_revision,omitempty"` // reserved: revision of the policies
+	PolicyRevision string `json:"policy_revision,omitempty"` // revision of the managed policy, such as "42" or "42 (expired)"
 	Approval       string `json:"approval,omitempty"`        // ID of the approval that was used, see HookRun.Approved
 	CallDigest     string `json:"call_digest,omitempty"`     // identifies the stopped call for an approval
 	Provenance     string `json:"provenance,omitempty"`      // reserved: ID of the origin of the event's data

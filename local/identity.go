@@ -9,12 +9,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/atomicfile"
 	"github.com/grapnel-dev/grapnel/internal/home"
 	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/wire"
+	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // An Identity names the origin of Records.
@@ -46,18 +48,22 @@ func (p Place) Identity() Identity {
 }
 
 // Mark sets the fields of a Record that say where, by which policies and at which costs of a
-// model the event was judged.
-func (id Identity) Mark(rec *grapnel.Record, policies string) {
-	rec.Host, rec.User, rec.Machine, rec.PolicyDigest = id.Host, id.User, id.Machine, policies
+// model the event was judged. set has the policies in force, and digest is its digest; nil = the
+// policies are not known.
+func (id Identity) Mark(rec *grapnel.Record, set *policy.Set, digest string) {
+	rec.Host, rec.User, rec.Machine, rec.PolicyDigest = id.Host, id.User, id.Machine, digest
+	if set != nil {
+		rec.PolicyRevision = set.Revision(rec.Time)
+	}
 	if rec.Event == grapnel.ModelAfter && rec.Input != nil && rec.Input.Model != nil {
 		rec.TokensIn, rec.TokensOut = tokens(rec.Input.Model.Response)
 	}
 }
 
-// Origin returns the origin of events that these policies judge.
-func (id Identity) Origin(policies string) *wire.Origin {
-	var rec grapnel.Record
-	id.Mark(&rec, policies)
+// Origin returns the origin of an event that is judged now, see Mark.
+func (id Identity) Origin(set *policy.Set, digest string) *wire.Origin {
+	rec := grapnel.Record{Time: time.Now()}
+	id.Mark(&rec, set, digest)
 	return &wire.Origin{Host: rec.Host, User: rec.User, Machine: rec.Machine, PolicyDigest: rec.PolicyDigest, PolicyRevision: rec.PolicyRevision}
 }
 

@@ -134,6 +134,9 @@ func (p Place) Files(named []string, dirs []Dir) []policy.File {
 // Stamps returns the stamps of all files that determine the policies in force.
 func (p Place) Stamps(files []policy.File) stamp.Stamps {
 	all := []stamp.File{{Path: string(p.Trusts())}, {Path: p.Snapshots()}, {Path: p.Pause()}, {Path: p.Off()}}
+	if p.Managed != "" {
+		all = append(all, stamp.File{Path: p.GroupsFile(), Root: !p.Standing})
+	}
 	for _, f := range files {
 		all = append(all, stamp.File{Path: f.Path, Root: f.Root})
 	}
@@ -164,7 +167,7 @@ func Absolute(names []string) []string {
 // Request returns a request that loads files with the packs and the state of the place. command
 // constructs the hooks of programs; nil leaves programs out.
 func (p Place) Request(files []policy.File, command func(policyfile.Command) grapnel.Hook) policy.Request {
-	return policy.Request{Files: files, Packs: packs.All(), Always: packs.Always(), Snapshots: p.Snapshots(), Trusts: p.Trusts(), State: p.State, Home: p.Home, Command: command, Contain: containing}
+	return policy.Request{Files: files, Packs: packs.All(), Always: packs.Always(), Snapshots: p.Snapshots(), Trusts: p.Trusts(), State: p.State, Home: p.Home, Command: command, Contain: containing, Groups: p.groups}
 }
 
 // Reach returns what managed policies and the user's policy open for outbound requests.

@@ -13,7 +13,7 @@ import (
 )
 
 // codecLayout changes with the types, so that snapshots of other versions are not read.
-const codecLayout = "b1c57179bdd56b10"
+const codecLayout = "1bc6ae716e9bfda9"
 
 func (w *codecWriter) policyValue(v *policyfile.Policy) {
 	var set uint64
@@ -60,7 +60,13 @@ func (w *codecWriter) policyValue(v *policyfile.Policy) {
 	if v.OnlyManaged {
 		set |= 1 << 14
 	}
-	set |= 1 << 15
+	if v.Revision != 0 {
+		set |= 1 << 15
+	}
+	if v.Expires != 0 {
+		set |= 1 << 16
+	}
+	set |= 1 << 17
 	w.uint(set)
 	if set&(1<<0) != 0 {
 		w.int(int64(v.Version))
@@ -120,6 +126,12 @@ func (w *codecWriter) policyValue(v *policyfile.Policy) {
 		}
 	}
 	if set&(1<<15) != 0 {
+		w.int(int64(v.Revision))
+	}
+	if set&(1<<16) != 0 {
+		w.int(int64(v.Expires))
+	}
+	if set&(1<<17) != 0 {
 		w.defaultsValue(&v.Defaults)
 	}
 }
@@ -194,9 +206,15 @@ func (r *codecReader) policyValue(v *policyfile.Policy) {
 	}
 	v.OnlyManaged = set&(1<<14) != 0
 	if set&(1<<15) != 0 {
+		v.Revision = int(r.int())
+	}
+	if set&(1<<16) != 0 {
+		v.Expires = r.int()
+	}
+	if set&(1<<17) != 0 {
 		r.defaultsValue(&v.Defaults)
 	}
-	r.leave(set >> 16)
+	r.leave(set >> 18)
 }
 
 func (w *codecWriter) packInfoValue(v *policyfile.PackInfo) {
@@ -306,50 +324,53 @@ func (w *codecWriter) hookValue(v *policyfile.Hook) {
 	if v.Incident != "" {
 		set |= 1 << 12
 	}
-	if v.Decide != "" {
+	if len(v.Groups) > 0 {
 		set |= 1 << 13
 	}
-	if v.Contain != nil {
+	if v.Decide != "" {
 		set |= 1 << 14
 	}
-	if v.Reason != "" {
+	if v.Contain != nil {
 		set |= 1 << 15
 	}
-	if v.Approve != nil {
+	if v.Reason != "" {
 		set |= 1 << 16
 	}
-	if len(v.Advice) > 0 {
+	if v.Approve != nil {
 		set |= 1 << 17
 	}
-	if v.Context != nil {
+	if len(v.Advice) > 0 {
 		set |= 1 << 18
 	}
-	if len(v.Replace) > 0 {
+	if v.Context != nil {
 		set |= 1 << 19
 	}
-	if len(v.Mask) > 0 {
+	if len(v.Replace) > 0 {
 		set |= 1 << 20
 	}
-	if len(v.Fields) > 0 {
+	if len(v.Mask) > 0 {
 		set |= 1 << 21
 	}
-	if len(v.Set) > 0 {
+	if len(v.Fields) > 0 {
 		set |= 1 << 22
 	}
-	if len(v.Places) > 0 {
+	if len(v.Set) > 0 {
 		set |= 1 << 23
 	}
-	if v.Limit != nil {
+	if len(v.Places) > 0 {
 		set |= 1 << 24
 	}
-	if v.Run != nil {
+	if v.Limit != nil {
 		set |= 1 << 25
 	}
-	if v.HTTP != nil {
+	if v.Run != nil {
 		set |= 1 << 26
 	}
-	if v.Builtin != nil {
+	if v.HTTP != nil {
 		set |= 1 << 27
+	}
+	if v.Builtin != nil {
+		set |= 1 << 28
 	}
 	w.uint(set)
 	if set&(1<<0) != 0 {
@@ -401,67 +422,73 @@ func (w *codecWriter) hookValue(v *policyfile.Hook) {
 		w.text(string(v.Incident))
 	}
 	if set&(1<<13) != 0 {
-		w.text(string(v.Decide))
+		w.count(len(v.Groups))
+		for i := range v.Groups {
+			w.text(string(v.Groups[i]))
+		}
 	}
 	if set&(1<<14) != 0 {
-		w.sandboxValue(v.Contain)
+		w.text(string(v.Decide))
 	}
 	if set&(1<<15) != 0 {
-		w.text(string(v.Reason))
+		w.sandboxValue(v.Contain)
 	}
 	if set&(1<<16) != 0 {
-		w.approveValue(v.Approve)
+		w.text(string(v.Reason))
 	}
 	if set&(1<<17) != 0 {
+		w.approveValue(v.Approve)
+	}
+	if set&(1<<18) != 0 {
 		w.count(len(v.Advice))
 		for i := range v.Advice {
 			w.text(string(v.Advice[i]))
 		}
 	}
-	if set&(1<<18) != 0 {
+	if set&(1<<19) != 0 {
 		w.contextValue(v.Context)
 	}
-	if set&(1<<19) != 0 {
+	if set&(1<<20) != 0 {
 		w.count(len(v.Replace))
 		for i := range v.Replace {
 			w.replacementValue(&v.Replace[i])
 		}
 	}
-	if set&(1<<20) != 0 {
+	if set&(1<<21) != 0 {
 		w.count(len(v.Mask))
 		for i := range v.Mask {
 			w.text(string(v.Mask[i]))
 		}
 	}
-	if set&(1<<21) != 0 {
+	if set&(1<<22) != 0 {
 		w.count(len(v.Fields))
 		for i := range v.Fields {
 			w.text(string(v.Fields[i]))
 		}
 	}
-	if set&(1<<22) != 0 {
+	if set&(1<<23) != 0 {
 		w.count(len(v.Set))
 		for _, key := range slices.Sorted(maps.Keys(v.Set)) {
 			w.text(string(key))
 			w.text(string(v.Set[key]))
 		}
 	}
-	if set&(1<<23) != 0 {
+	if set&(1<<24) != 0 {
 		w.count(len(v.Places))
 		for i := range v.Places {
 			w.placeValue(&v.Places[i])
 		}
 	}
-	if set&(1<<24) != 0 {
+	if set&(1<<25) != 0 {
 		w.limitValue(v.Limit)
 	}
-	if set&(1<<25) != 0 {
+	if set&(1<<26) != 0 {
 		w.commandValue(v.Run)
 	}
-	if set&(1<<26) != 0 {
+	if set&(1<<27) != 0 {
 		w.httpValue(v.HTTP)
 	}
-	if set&(1<<27) != 0 {
+	if set&(1<<28) != 0 {
 		w.builtinValue(v.Builtin)
 	}
 }
@@ -522,77 +549,83 @@ func (r *codecReader) hookValue(v *policyfile.Hook) {
 		v.Incident = r.text()
 	}
 	if set&(1<<13) != 0 {
-		v.Decide = r.text()
+		v.Groups = make([]string, r.count())
+		for i := range v.Groups {
+			v.Groups[i] = r.text()
+		}
 	}
 	if set&(1<<14) != 0 {
+		v.Decide = r.text()
+	}
+	if set&(1<<15) != 0 {
 		v.Contain = &policyfile.Sandbox{}
 		r.sandboxValue(v.Contain)
 	}
-	if set&(1<<15) != 0 {
+	if set&(1<<16) != 0 {
 		v.Reason = r.text()
 	}
-	if set&(1<<16) != 0 {
+	if set&(1<<17) != 0 {
 		v.Approve = &policyfile.Approve{}
 		r.approveValue(v.Approve)
 	}
-	if set&(1<<17) != 0 {
+	if set&(1<<18) != 0 {
 		v.Advice = make([]string, r.count())
 		for i := range v.Advice {
 			v.Advice[i] = r.text()
 		}
 	}
-	if set&(1<<18) != 0 {
+	if set&(1<<19) != 0 {
 		v.Context = &policyfile.Context{}
 		r.contextValue(v.Context)
 	}
-	if set&(1<<19) != 0 {
+	if set&(1<<20) != 0 {
 		v.Replace = make([]policyfile.Replacement, r.count())
 		for i := range v.Replace {
 			r.replacementValue(&v.Replace[i])
 		}
 	}
-	if set&(1<<20) != 0 {
+	if set&(1<<21) != 0 {
 		v.Mask = make([]string, r.count())
 		for i := range v.Mask {
 			v.Mask[i] = r.text()
 		}
 	}
-	if set&(1<<21) != 0 {
+	if set&(1<<22) != 0 {
 		v.Fields = make([]grapnel.Field, r.count())
 		for i := range v.Fields {
 			v.Fields[i] = grapnel.Field(r.text())
 		}
 	}
-	if set&(1<<22) != 0 {
+	if set&(1<<23) != 0 {
 		v.Set = map[grapnel.Field]json.RawMessage{}
 		for range r.count() {
 			key := grapnel.Field(r.text())
 			v.Set[key] = json.RawMessage(r.text())
 		}
 	}
-	if set&(1<<23) != 0 {
+	if set&(1<<24) != 0 {
 		v.Places = make([]policyfile.Place, r.count())
 		for i := range v.Places {
 			r.placeValue(&v.Places[i])
 		}
 	}
-	if set&(1<<24) != 0 {
+	if set&(1<<25) != 0 {
 		v.Limit = &policyfile.Limit{}
 		r.limitValue(v.Limit)
 	}
-	if set&(1<<25) != 0 {
+	if set&(1<<26) != 0 {
 		v.Run = &policyfile.Command{}
 		r.commandValue(v.Run)
 	}
-	if set&(1<<26) != 0 {
+	if set&(1<<27) != 0 {
 		v.HTTP = &policyfile.HTTP{}
 		r.httpValue(v.HTTP)
 	}
-	if set&(1<<27) != 0 {
+	if set&(1<<28) != 0 {
 		v.Builtin = &policyfile.Builtin{}
 		r.builtinValue(v.Builtin)
 	}
-	r.leave(set >> 28)
+	r.leave(set >> 29)
 }
 
 func (w *codecWriter) loadFromValue(v *policyfile.LoadFrom) {

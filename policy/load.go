@@ -45,6 +45,7 @@ type Request struct {
 	Notify    func(policyfile.HTTP) (grapnel.Hook, error)                            // builds the hook of a `notify:`; nil = they are skipped
 	Counter   Counter                                                                // storage for limits; nil = in memory, empty after each Load
 	Contain   func(box *policyfile.Sandbox, root string) (program string, err error) // returns the path of grapnel-hook, if it can contain shell lines in a project; nil = these hooks ask
+	Groups    func() ([]string, error)                                               // groups of this machine, see `groups:`; called only if a hook names a group; nil = no group
 	State     string                                                                 // directory for files of built-in hooks that name no file; empty = none
 	Frozen    map[string]string                                                      // path -> digest: load this content from its snapshot instead of the file
 	Content   map[string][]byte                                                      // path -> content: load this content instead of the file, without a snapshot
@@ -91,11 +92,15 @@ const (
 
 // Loaded is the result of loading one file.
 type Loaded struct {
-	File   string              `json:"file"`
-	Scope  string              `json:"scope"`
-	State  State               `json:"state"`
-	Digest string              `json:"digest,omitempty"` // digest of the content in force
-	Hooks  int                 `json:"hooks"`            // number of hooks in force, including hooks of packs
+	File   string `json:"file"`
+	Scope  string `json:"scope"`
+	State  State  `json:"state"`
+	Digest string `json:"digest,omitempty"` // digest of the content in force
+	Hooks  int    `json:"hooks"`            // number of hooks in force, including hooks of packs
+
+	Revision int       `json:"revision,omitempty"` // `revision:` of the content in force
+	Expires  time.Time `json:"expires,omitzero"`   // `expires:` of the content in force
+
 	Errors []*policyfile.Error `json:"errors,omitempty"`
 	Notice string              `json:"notice,omitempty"` // message for the user
 
@@ -213,6 +218,9 @@ func (req Request) loadAll() Set { //nolint:gocognit // the order of the steps i
 		got := req.load(file)
 		loaded := got.loaded
 		loaded.Notice = policyfile.OneLine(loaded.Notice)
+		if got.policy != nil {
+			loaded.sign(got.policy.Policy)
+		}
 		if file.Trust && loaded.State == Absent {
 			continue // most project directories have no policy
 		}
@@ -455,7 +463,10 @@ func (req Request) build(file File, policy *loadedPolicy, digest string) ([]grap
 	policy.skipped += skipped
 	if err == nil {
 		var own []grapnel.Spec
-		own, err = (&builder{policy.Policy, req.facts, req.Command, req.HTTP, req.Notify, req.Contain, req.State}).build(source)
+		var here *policyfile.Policy
+		if here, err = req.ofGroups(policy.Policy); err == nil {
+			own, err = (&builder{here, req.facts, req.Command, req.HTTP, req.Notify, req.Contain, req.State}).build(source)
+		}
 		specs = append(specs, own...)
 		specs = append(specs, req.bundled(policy.Policy, source)...)
 		for i := range specs {

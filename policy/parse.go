@@ -187,6 +187,8 @@ func (p *fileParser) policy(n *yaml.Node) *policyfile.Policy {
 		{"ca", func(n *yaml.Node) { policy.CA = p.word(n) }},
 		{"grants", func(n *yaml.Node) { policy.Grants = p.grants(n) }},
 		{"trust", func(n *yaml.Node) { policy.Vouches = p.vouches(n) }},
+		{"revision", func(n *yaml.Node) { policy.Revision = p.revision(n) }},
+		{"expires", func(n *yaml.Node) { policy.Expires = p.expires(n) }},
 		{"use_only_managed", func(n *yaml.Node) { policy.OnlyManaged = p.boolean(n) }},
 		{"secrets", func(n *yaml.Node) { policy.Secrets = p.secretRules(n) }},
 	})
@@ -242,6 +244,7 @@ func (p *fileParser) hook(n *yaml.Node) policyfile.Hook {
 		{"approve", func(n *yaml.Node) { h.Approve = p.approve(n) }},
 		{"advice", func(n *yaml.Node) { h.Advice = p.each(n, p.advice) }},
 		{"incident", func(n *yaml.Node) { h.Incident = p.text(n) }},
+		{"groups", func(n *yaml.Node) { h.Groups = p.each(n, p.group) }},
 		{"fields", func(n *yaml.Node) { h.Fields = p.fields(n) }},
 		{"async", func(n *yaml.Node) { options.async = n }},
 		{"speaks", func(n *yaml.Node) { options.speaks = p.speaks(n) }},

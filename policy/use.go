@@ -165,7 +165,7 @@ func (p *fileParser) packInfo(n *yaml.Node) *policyfile.PackInfo {
 
 // plainPack rejects keys that would make a pack do more than add rules.
 func (p *fileParser) plainPack(policy *yaml.Node) {
-	for _, key := range []string{"use", "strict", "defaults", "load", "networks", "ca", "secrets", "redact", "records", "retention", "grants", "trust", "use_only_managed"} {
+	for _, key := range []string{"use", "strict", "defaults", "load", "networks", "ca", "secrets", "redact", "records", "retention", "grants", "trust", "use_only_managed", "revision", "expires"} {
 		if n := policy.Get(key); n != nil {
 			p.fail(n, "write it into the file that uses the pack", "a pack cannot contain `%s`", key)
 		}

@@ -17,7 +17,7 @@ import (
 // observe stores a Record, and passes it to the observers of the options.
 func (e *Engine) observe(ctx context.Context, rec *grapnel.Record) {
 	now, own := e.now.Load(), *rec
-	e.identity.Mark(&own, now.digest)
+	e.identity.Mark(&own, &now.set, now.digest)
 	own.Agent = cmp.Or(own.Agent, e.opts.Agent)
 	if own.Decision >= grapnel.Ask && own.Error == "" {
 		own.CallDigest = e.approvals.Store.Digest(own.Verdict.Event)
@@ -49,10 +49,13 @@ func (e *Engine) strict() grapnel.Spec {
 	}
 }
 
+// origin returns the origin of events that these policies judge.
+func (e *Engine) origin(l *loaded) *wire.Origin { return e.identity.Origin(&l.set, l.digest) }
+
 // background stores the events of `notify:` hooks for their delivery, and starts the other
 // observing hooks.
 func (e *Engine) background(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spec) error {
-	ctx = wire.WithOrigin(ctx, e.identity.Origin(e.now.Load().digest))
+	ctx = wire.WithOrigin(ctx, e.origin(e.now.Load()))
 	var failed error
 	for i := range hooks {
 		h := &hooks[i]

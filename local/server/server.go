@@ -386,7 +386,7 @@ type judge struct {
 }
 
 func (j judge) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
-	return j.Hook.Handle(wire.WithOrigin(ctx, j.e.identity.Origin(j.l.digest)), ev)
+	return j.Hook.Handle(wire.WithOrigin(ctx, j.e.origin(j.l)), ev)
 }
 
 // asker returns the hook of an `http:` entry.

@@ -34,6 +34,9 @@ type Policy struct {
 
 	OnlyManaged bool `json:"use_only_managed,omitempty"` // ignore all other policies; only in a managed policy
 
+	Revision int   `json:"revision,omitempty"` // number of this version of the policy; 0 = none
+	Expires  int64 `json:"expires,omitempty"`  // end of its validity in seconds since 1970; 0 = never
+
 	Defaults Defaults `json:"defaults,omitzero"`
 }
 
@@ -77,6 +80,7 @@ type Hook struct {
 	Timeout  Duration       `json:"timeout,omitempty"`
 	Message  string         `json:"message,omitempty"`  // for the user, in addition to a decision
 	Incident string         `json:"incident,omitempty"` // an incident that the hook prevents; for readers of the file
+	Groups   []string       `json:"groups,omitempty"`   // the hook is only for machines of these groups; empty = all machines
 
 	Decide  string                            `json:"decide,omitempty"`  // block, ask or allow
 	Contain *Sandbox                          `json:"contain,omitempty"` // runs a shell line in a sandbox

@@ -91,7 +91,7 @@ func (f *firing) Observe(ctx context.Context, rec *grapnel.Record) {
 	if f.rootless != nil {
 		rec.Error = strings.TrimPrefix(rec.Error+"; "+f.rootless.Error(), "; ")
 	}
-	f.identity.Mark(rec, f.policies())
+	f.identity.Mark(rec, f.set, f.policies())
 	if rec.Decision >= grapnel.Ask && rec.Error == "" {
 		rec.CallDigest = f.approvals.Store.Digest(rec.Verdict.Event)
 	}
@@ -182,7 +182,7 @@ func (inv *invocation) receive(d *dialect.Dialect, input dialect.Input) dialect.
 // fire computes the reply to an event and stores its Records and observing hooks. warning is an
 // earlier error; nil = no error. The reply shows it.
 func (inv *invocation) fire(ctx context.Context, engine *grapnel.Engine, f *firing, got dialect.Received, warning error) (reply dialect.Reply, pending bool, err error) {
-	ctx = wire.WithOrigin(ctx, f.identity.Origin(f.policies()))
+	ctx = wire.WithOrigin(ctx, f.identity.Origin(f.set, f.policies()))
 	f.sink = f.keep
 	once := hold(f.spool, f.keep, got, inv)
 	defer once.close()

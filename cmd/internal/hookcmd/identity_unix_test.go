@@ -24,7 +24,7 @@ func TestIdentify(t *testing.T) {
 		``:                                                                  {},
 	} {
 		rec := grapnel.Record{Event: grapnel.ModelAfter, Input: &grapnel.Event{Model: &grapnel.Model{Response: json.RawMessage(response)}}}
-		local.Identity{Host: "h", User: "u", Machine: "m"}.Mark(&rec, "d")
+		local.Identity{Host: "h", User: "u", Machine: "m"}.Mark(&rec, nil, "d")
 		if got := [2]int{rec.TokensIn, rec.TokensOut}; got != want || rec.Host != "h" || rec.User != "u" || rec.Machine != "m" || rec.PolicyDigest != "d" {
 			t.Errorf("%s: %+v, want tokens %v", response, rec, want)
 		}

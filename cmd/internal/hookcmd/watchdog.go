@@ -288,7 +288,7 @@ func (w *watchdog) keep() {
 	}
 	defer func() { _ = sp.Close() }()
 	sp.Keep(spool.Metadata, nil, false)
-	place.Identity().Mark(w.record, "") // the policies may not be known
+	place.Identity().Mark(w.record, nil, "") // the policies may not be known
 	sp.Observe(context.Background(), w.record)
 	if err := sp.Err(); err != nil {
 		_ = spool.AddLoss(sp.Dir(), err, time.Now())

@@ -66,8 +66,8 @@ func Beat(ctx context.Context, place local.Place) error {
 		return err
 	}
 	set := policy.Load(place.Request(place.Files(nil, nil), nil))
-	rec := grapnel.Record{Input: &grapnel.Event{Kind: spool.Alive, Native: text}}
-	place.Identity().Mark(&rec, set.Digest())
+	rec := grapnel.Record{Time: time.Now(), Input: &grapnel.Event{Kind: spool.Alive, Native: text}}
+	place.Identity().Mark(&rec, &set, set.Digest())
 	_, err = records.Put(place, grapnel.Kind(strings.TrimPrefix(string(spool.Alive), records.Own)), rec)
 	return errors.Join(errs, err)
 }
