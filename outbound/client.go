@@ -171,7 +171,7 @@ const (
 // post sends one request to a URL that the Guard has checked, and returns the response status.
 // ctx must have a deadline.
 func (c *Client) post(ctx context.Context, u *url.URL, header http.Header, body []byte) (status int, err error) {
-	err = c.exchange(ctx, request{u, header, body, maxAnswer, false}, func(a answer) error {
+	err = c.exchange(ctx, request{url: u, header: header, body: body, head: maxAnswer}, func(a answer) error {
 		// The server has answered, so an error from here on does not matter. The time limit still
 		// applies.
 		_, _ = io.Copy(io.Discard, a.Body)
@@ -181,9 +181,10 @@ func (c *Client) post(ctx context.Context, u *url.URL, header http.Header, body 
 	return status, err
 }
 
-// A request is a POST to a URL that the Guard has checked.
+// A request is a request to a URL that the Guard has checked.
 type request struct {
 	url    *url.URL
+	method string // empty = POST
 	header http.Header
 	body   []byte
 	head   int64 // maximum number of bytes up to the end of the response headers
@@ -272,7 +273,7 @@ func (c *Client) talk(ctx context.Context, conn *connection, r request, read fun
 		}
 		_ = conn.tcp.Close()
 	}()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url.String(), bytes.NewReader(r.body))
+	req, err := http.NewRequestWithContext(ctx, cmp.Or(r.method, http.MethodPost), r.url.String(), bytes.NewReader(r.body))
 	if err != nil {
 		return false, err
 	}

@@ -220,7 +220,7 @@ func (h *Hook) send(ctx context.Context, id string, plain []byte) (response *gra
 	defer cancel()
 	header := h.header.Clone()
 	sign(header, h.signers, h.messageID(id, body), time.Now(), body)
-	err = h.client.exchange(ctx, request{h.url, header, body, maxHookHead, true}, func(a answer) (err error) {
+	err = h.client.exchange(ctx, request{url: h.url, header: header, body: body, head: maxHookHead, again: true}, func(a answer) (err error) {
 		response = &grapnel.Output{Status: a.StatusCode}
 		response.Stdout, err = readHookAnswer(h.url.Hostname(), a.Response, a.limit)
 		return err
