@@ -3,6 +3,7 @@ module github.com/grapnel-dev/grapnel/cmd
 go 1.26.0
 
 require (
+	aead.dev/minisign v0.3.0
 	charm.land/bubbletea/v2 v2.0.10
 	github.com/charmbracelet/colorprofile v0.4.3
 	github.com/charmbracelet/x/ansi v0.11.9

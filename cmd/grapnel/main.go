@@ -104,7 +104,7 @@ Exit code 0: success; 1: failure, as each command describes; 64: the command lin
 			newInit, newInstall, newUninstall, newVerify, newDoctor, newStatus, newAllow, newPending, newPause,
 		}},
 		{"Policies:", []func(*console) *cobra.Command{
-			newHooks, newCheck, newFmt, newTest, newExplain, newReplay, newSuggest, newRecord, newTrust, newUntrust, newImport, newSchema,
+			newHooks, newCheck, newFmt, newTest, newExplain, newReplay, newSuggest, newRecord, newTrust, newUntrust, newBundle, newImport, newSchema,
 		}},
 		{"What happened:", []func(*console) *cobra.Command{
 			newUI, newLog, newWatch, newStats, newDeliveries, newMachines,

@@ -246,10 +246,15 @@ func (c *console) printDiff(trusts policy.Trusts, name, was string, after []byte
 	case !isText(before) || !isText(after):
 		fmt.Fprintf(c.Out, "%s was changed and is not text\n", printable.Line(name))
 	default:
-		_, lines, _ := strings.Cut(string(diff.Diff("trusted "+name, before, "now "+name, after)), "\n") // skip the first line, which names the diff program
-		if lines != "" {
-			fmt.Fprintln(c.Out, strings.TrimRight(printable.Text(lines), "\n"))
-		}
+		c.printTextDiff("trusted "+name, before, "now "+name, after)
+	}
+}
+
+// printTextDiff shows the difference between two texts.
+func (c *console) printTextDiff(oldName string, before []byte, name string, after []byte) {
+	_, lines, _ := strings.Cut(string(diff.Diff(oldName, before, name, after)), "\n") // skip the first line, which names the diff program
+	if lines != "" {
+		fmt.Fprintln(c.Out, strings.TrimRight(printable.Text(lines), "\n"))
 	}
 }
 

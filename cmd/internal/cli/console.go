@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -144,6 +145,17 @@ func (c *Console) Prompt(question string) string {
 	fmt.Fprint(out, question)
 	line, _ := bufio.NewReader(c.In).ReadString('\n')
 	return strings.ToLower(strings.TrimSpace(line))
+}
+
+// Password asks for a password, which is not shown. It returns an error without a terminal.
+func (c *Console) Password(question string) (string, error) {
+	if !Terminal(c.In) {
+		return "", errors.New("the input is not a terminal")
+	}
+	fmt.Fprint(c.Err, question)
+	password, err := term.ReadPassword(int(FileOf(c.In).Fd()))
+	fmt.Fprintln(c.Err)
+	return string(password), err
 }
 
 // Dialog returns the stream for questions: stderr if stdout is not a terminal or is for JSON.
