@@ -72,8 +72,10 @@ func (l *Loaded) sign(p *policyfile.Policy) {
 	}
 }
 
-// Expired reports whether the policy has expired. It stays in force.
-func (l Loaded) Expired(now time.Time) bool { return !l.Expires.IsZero() && !now.Before(l.Expires) }
+// Expired reports whether a managed policy has expired. It stays in force.
+func (l Loaded) Expired(now time.Time) bool {
+	return l.Scope == grapnel.ScopeManaged.String() && !l.Expires.IsZero() && !now.Before(l.Expires)
+}
 
 // Revision returns the revisions of the managed policies in force, for example "42", or
 // "42 (expired)". Several are joined by commas in the order of their names: "42, 7". It is empty

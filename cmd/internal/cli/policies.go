@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -11,8 +12,23 @@ import (
 // PrintPolicies lists policy files with their scope, state and number of hooks.
 func (c *Console) PrintPolicies(policies []policy.Loaded) {
 	for _, p := range policies {
-		c.PrintFile(fmt.Sprintf("  %-8s %-9s %9s  ", p.Scope, p.State, printable.Count(p.Hooks, "hook")), p.File, ofFormat(p))
+		c.PrintFile(fmt.Sprintf("  %-8s %-9s %9s  ", p.Scope, p.State, printable.Count(p.Hooks, "hook")), p.File, revisionOf(p)+ofFormat(p))
 	}
+}
+
+// revisionOf describes the revision of a managed policy. It returns "" for a policy without one.
+func revisionOf(p policy.Loaded) string {
+	if p.Revision == 0 {
+		return ""
+	}
+	text := fmt.Sprintf(" (revision %d", p.Revision)
+	switch {
+	case p.Expired(time.Now()):
+		text += ", expired " + p.Expires.Format(time.RFC3339)
+	case !p.Expires.IsZero():
+		text += ", expires " + p.Expires.Format(time.RFC3339)
+	}
+	return text + ")"
 }
 
 // ofFormat describes the content of a hook file of another system. It returns "" for a policy.

@@ -146,6 +146,10 @@ func TestJudge(t *testing.T) {
 		"broken policy": {claude, func(_ *testing.T, f *facts, _ *agent) {
 			f.policies[0].State, f.policies[0].Notice = policy.Broken, "tools are blocked"
 		}, "policy.broken", Bad, "tools are blocked", "grapnel check", false},
+		"expired policy": {claude, func(_ *testing.T, f *facts, _ *agent) {
+			f.policies = append(f.policies, policy.Loaded{File: "/etc/grapnel/policy.d/signed.yaml", Scope: "managed", State: policy.Valid, Revision: 42, Expires: now})
+		}, "policy.expired", Warn, "revision 42 of /etc/grapnel/policy.d/signed.yaml expired", "bundle pull", false},
+		"expired policy of a user": {claude, func(_ *testing.T, f *facts, _ *agent) { f.policies[0].Revision, f.policies[0].Expires = 42, now }, "policy.expired", Warn, "", "", true},
 		"a hook that takes longer than the agent waits": {claude, func(_ *testing.T, f *facts, _ *agent) {
 			f.specs = append(f.specs, grapnel.Spec{Name: "tests-pass", On: []grapnel.Kind{grapnel.AgentAfter}, Timeout: 5 * time.Minute})
 		}, "install.timeout", Warn, "hooks of the policy may take 5m, but Claude Code waits 1m", "grapnel install claude-code", false},

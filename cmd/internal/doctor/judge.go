@@ -68,6 +68,14 @@ func judgePolicy(f *facts) []Finding {
 			found = append(found, Finding{ID: "policy." + strings.ToLower(fmt.Sprint(p.State)), Level: level, Subject: p.File, What: p.Notice, Hint: "grapnel check"})
 		}
 	}
+	for i := range f.policies {
+		if p := &f.policies[i]; p.Expired(f.now) {
+			found = append(found, Finding{
+				ID: "policy.expired", Level: Warn, Subject: p.File, What: fmt.Sprintf("revision %d of %s expired at %s", p.Revision, p.File, p.Expires.Format(time.RFC3339)),
+				Why: "it stays in force, but no newer one has arrived", Hint: "grapnel bundle pull URL, as root; if that fails, its error says why",
+			})
+		}
+	}
 	if f.only != "" {
 		found = append(found, Finding{ID: "policy.managed", Level: Info, What: strings.TrimPrefix(f.only, "grapnel: "), Why: "root set use_only_managed"})
 	}

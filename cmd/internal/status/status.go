@@ -190,6 +190,9 @@ func (s *Report) file(place local.Place, set *policy.Set, file *policy.Loaded) {
 	} else if file.Notice != "" {
 		s.warn("%s", file.Notice)
 	}
+	if file.Expired(time.Now()) {
+		s.warn("%s expired at %s and stays in force; \"grapnel bundle pull\" brings a newer revision", file.File, file.Expires.Format(time.RFC3339))
+	}
 	if trust, err := place.Trusts().Of(file.File); err == nil && trust != nil {
 		for _, changed := range trust.Changed() {
 			s.warn("hooks of %s do not run: %v: grapnel trust %s", file.File, changed, file.File)
