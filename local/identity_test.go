@@ -4,6 +4,10 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // The ID of a machine is stored once, also if many processes need it first at the same time.
@@ -26,5 +30,23 @@ func TestIdentity(t *testing.T) {
 	}
 	if id := (Place{State: "/dev/null/state"}).Identity(); id.Machine != "" || id.User != "" {
 		t.Errorf("without a state directory: %+v", id)
+	}
+}
+
+// A Record says which revision was in force at its time.
+func TestMarkRevision(t *testing.T) {
+	t.Parallel()
+	end := time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC)
+	set := &policy.Set{Files: []policy.Loaded{{Scope: "managed", Revision: 42, Expires: end}}}
+	for at, want := range map[time.Time]string{end.Add(-time.Second): "42", end.Add(time.Second): "42 (expired)"} {
+		rec := grapnel.Record{Time: at}
+		Identity{}.Mark(&rec, set, "d")
+		if rec.PolicyRevision != want || rec.PolicyDigest != "d" {
+			t.Errorf("at %v: revision %q, digest %q, want %q", at, rec.PolicyRevision, rec.PolicyDigest, want)
+		}
+	}
+	rec := grapnel.Record{Time: end}
+	if (Identity{}).Mark(&rec, nil, ""); rec.PolicyRevision != "" {
+		t.Errorf("of unknown policies: %q", rec.PolicyRevision)
 	}
 }

@@ -45,7 +45,7 @@ func TestGet(t *testing.T) {
 func TestGetFromHostileServer(t *testing.T) {
 	t.Parallel()
 	private := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a redirect was followed") }))
-	defer private.Close()
+	t.Cleanup(private.Close)
 	endless := func(w io.Writer) {
 		for err := error(nil); err == nil; {
 			_, err = io.WriteString(w, strings.Repeat("x", 1<<16))

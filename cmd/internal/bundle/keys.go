@@ -70,7 +70,7 @@ func ReadKeys(place local.Place, name string) (Keys, error) {
 }
 
 // onlyRoot is the hint for a file or directory that another user could change.
-const onlyRoot = "the file and all directories above it must belong to root, and other users must not be able to write to them"
+const onlyRoot = "the file and all directories above it must be owned by root, and other users must not be able to write to them"
 
 // Generate writes a new key pair to name.key and name.pub, and returns the ID of the key. It never
 // replaces a file. The secret key is encrypted unless password is empty.

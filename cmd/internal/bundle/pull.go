@@ -96,7 +96,7 @@ func (p *Puller) pull(ctx context.Context, from, name string, old *seen) (*Pulle
 		err = old.follows(signed)
 	}
 	if err == nil {
-		err = Loads(p.Place, signed.data)
+		err = loads(p.Place, signed.data)
 	}
 	if err != nil {
 		return nil, err
@@ -128,7 +128,7 @@ func (p *Puller) lock() (*filelock.Lock, error) {
 			return nil, cli.WithHint(fmt.Errorf("cannot use the directory of managed policies: %w", err), onlyRoot)
 		}
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // every user's hook program reads the policies
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:security // every user's hook program reads the policies
 		return nil, asRoot(err)
 	}
 	f, err := os.OpenFile(in(p.Place, "signed.lock"), os.O_RDWR|os.O_CREATE, 0o600)
@@ -208,7 +208,7 @@ func (s *seen) follows(next *Signed) error {
 }
 
 // fetch downloads and verifies a policy. A server may replace its two files while they are
-// downloaded: if they do not match, fetch tries once more.
+// downloaded: if they do not match, fetch tries a second time.
 func (p *Puller) fetch(ctx context.Context, from, name string, keys Keys, old *seen) (*Signed, string, error) {
 	signed, etag, err := p.once(ctx, from, name, keys, old)
 	if !errors.Is(err, errMismatch) {
@@ -270,9 +270,9 @@ func signatureURL(from string) string {
 	return rest + Suffix + query
 }
 
-// Loads returns an error if this machine could not use a policy as its signed policy, together
+// loads returns an error if this machine could not use a policy as its signed policy, together
 // with its other managed policies.
-func Loads(place local.Place, data []byte) error {
+func loads(place local.Place, data []byte) error {
 	active := policy.File{Path: Active(place), Scope: grapnel.ScopeManaged, Must: true, Root: !place.Standing}
 	files := slices.DeleteFunc(place.ManagedFiles(), func(f policy.File) bool { return f.Path == active.Path })
 	req := place.Request(append(files, active), nil)

@@ -52,7 +52,7 @@ func newMachine(t *testing.T) *machine {
 	m.Puller = &Puller{
 		Place: place,
 		Client: outbound.NewClient(&outbound.Options{
-			RootCAs: server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs, //nolint:forcetypeassert // as httptest documents
+			RootCAs: server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs,
 			Guard:   outbound.Guard{Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
 		}),
 		Now:  func() time.Time { return m.now },

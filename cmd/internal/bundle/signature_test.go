@@ -233,3 +233,28 @@ func TestPassword(t *testing.T) {
 		t.Errorf("password %q, %v", got, err)
 	}
 }
+
+// No bytes of a server crash a pull, or are a valid signature of another policy.
+func FuzzOpen(f *testing.F) {
+	valid, err := os.ReadFile("testdata/legacy.minisig")
+	if err != nil {
+		f.Fatal(err)
+	}
+	public, err := os.ReadFile("testdata/plain.pub")
+	if err != nil {
+		f.Fatal(err)
+	}
+	keys, err := parseKeys("keys.pub", public)
+	if err != nil {
+		f.Fatal(err)
+	}
+	policy := []byte("version: 1\nrevision: 42\nexpires: 2031-12-31\n")
+	f.Add(policy, valid)
+	f.Add([]byte{}, []byte("untrusted comment: \n\ntrusted comment: \n\n"))
+	f.Fuzz(func(t *testing.T, data, signature []byte) {
+		if s, err := Open(keys, "", data, signature); err == nil {
+			t.Errorf("valid: %+v", s)
+		}
+		_, _ = parseKeys("keys.pub", data)
+	})
+}

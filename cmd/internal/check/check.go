@@ -219,7 +219,7 @@ func checkLoads(file string, p *policyfile.Policy, place local.Place, installed 
 		of.Path = abs
 	}
 	switch {
-	case managed(of.Path, place):
+	case managed(of.Path, p, place):
 		of.Scope = grapnel.ScopeManaged
 	case filepath.Base(of.Path) == local.ProjectPolicy && of.Path != place.Policy:
 		of.Scope = grapnel.ScopeProject
@@ -471,14 +471,14 @@ func suspicious(file string, p *policyfile.Policy, own int, place local.Place, a
 			m.ofServer(&hooks[i], opened)
 		}
 	}
-	m.ofGuards(p, managed(file, place))
+	m.ofGuards(p, managed(file, p, place))
 	return slices.DeleteFunc(m.found, func(f Finding) bool { return ignored(&f, lines, hooks) })
 }
 
-// managed reports whether a file is a managed policy.
-func managed(file string, place local.Place) bool {
+// managed reports whether a file is a managed policy, or will be one: only they have a revision.
+func managed(file string, p *policyfile.Policy, place local.Place) bool {
 	abs, err := filepath.Abs(file)
-	return err == nil && filepath.Dir(abs) == filepath.Join(place.Managed, "policy.d")
+	return err == nil && (filepath.Dir(abs) == filepath.Join(place.Managed, "policy.d") || p.Revision > 0 && abs != place.Policy)
 }
 
 // agentsOf returns the agents that a policy is for: the installed ones, or all of them.
