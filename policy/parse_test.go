@@ -72,6 +72,7 @@ var parseErrors = map[string]struct{ in, want string }{
 	"expires of a number":               {"version: 1\nexpires: 2031\n", `want a date or a date and time in RFC 3339`},
 	"pack with a revision":              {"version: 1\npack: {version: 1}\nrevision: 3\n", "a pack cannot contain `revision`"},
 	"groups of two words":               {hook("    block: a\n    groups: [canary, two words]\n"), `"two words" is not the name of a group of machines`},
+	"pack with groups":                  {"version: 1\npack: {version: 1}\nhooks:\n  - {name: x, groups: a, on: tool.before, block: no}\n", "a pack cannot know the groups of machines"},
 	"groups of nothing":                 {hook("    block: a\n    groups: []\n"), `p.yaml:6:13:`},
 	"records of another word":           {"version: 1\nrecords: mask\n", `want one of full, masked, metadata, not "mask" (did you mean "masked"?)`},
 	"records of nothing":                {"version: 1\nrecords: {}\n", `p.yaml:2:10: records is empty`},

@@ -43,7 +43,7 @@ var beyondSchema = []string{
 	"places that meet", "place and whole", "set of no event", "fields of no event", "replace where no text", "pack with a program for context",
 	"timeout of nothing", "replace of nothing", "pack used twice", "pack that uses", "pack that runs", "pack with a worker", "pack with a file", "pack with defaults",
 	"secret of no rule", "mask a notice", "pack with secrets", "secrets allow all", "secrets disable nothing",
-	"expires without a zone", "expires on no day", "pack with a revision",
+	"expires without a zone", "expires on no day", "pack with a revision", "pack with groups",
 	"pack with networks", "pack with ca", "pack with retention", "retention of a small size", "retention of a large size", "pack that loads", "load twice", "load of no pattern",
 	"http with a user", "http with a space", "http with a key that is none", "http breaker that never closes", "http too slow", "pack with http",
 	"notify with a user", "notify with a key that is none", "notify too slow", "notify later than that", "notify with two timeouts", "pack with notify",

@@ -176,6 +176,9 @@ func (p *fileParser) plainPackHook(hook *yaml.Node) {
 	if n := hook.Get("approve"); n != nil {
 		p.fail(n, "remove it: users write it into their own policy", "a pack cannot know how long a person may take")
 	}
+	if n := hook.Get("groups"); n != nil {
+		p.fail(n, "remove it: users write it into their own policy", "a pack cannot know the groups of machines")
+	}
 	for i := range actions {
 		a := &actions[i]
 		n := hook.Get(a.name)

@@ -151,6 +151,9 @@ func asRoot(err error) error {
 	return err
 }
 
+// maxETag keeps a server from making the state file too large to be read again.
+const maxETag = 256
+
 func (p *Puller) stateFile() string { return in(p.Place, "signed.json") }
 
 // seen returns what this machine accepted last, from the state file and the files in force. So it
@@ -230,7 +233,7 @@ func (p *Puller) once(ctx context.Context, from, name string, keys Keys, old *se
 	}
 	got, err := p.Client.Get(ctx, file)
 	if err != nil {
-		return nil, "", cli.WithHint(fmt.Errorf("cannot download the policy: %w", err), wayToServer(err))
+		return nil, "", cli.WithHint(fmt.Errorf("cannot download the policy: %w", err), "check the URL and the server; a server in a private network needs --network, for example --network 10.1.2.0/24")
 	}
 	if got.Unchanged {
 		got.Data = old.active
@@ -239,26 +242,11 @@ func (p *Puller) once(ctx context.Context, from, name string, keys Keys, old *se
 	if err != nil {
 		return nil, "", cli.WithHint(fmt.Errorf("cannot download the signature: %w", err), "upload the file "+name+Suffix+" next to the policy")
 	}
-	if len(got.ETag) > 256 {
+	if len(got.ETag) > maxETag {
 		got.ETag = ""
 	}
 	signed, err := Open(keys, name, got.Data, sig.Data)
 	return signed, got.ETag, err
-}
-
-// wayToServer returns the hint for a policy that cannot be downloaded.
-func wayToServer(err error) string {
-	if known, ok := errors.AsType[*outbound.Error](err); ok {
-		switch known.Fault { //nolint:exhaustive // the others have no special way out
-		case outbound.ForbiddenIP, outbound.DNSForbiddenIP:
-			return "if the server is in a private network, add --network, for example --network 10.1.2.0/24"
-		case outbound.BadScheme:
-			return "serve the policy by https"
-		case outbound.TLS:
-			return "use a certificate that this system trusts"
-		}
-	}
-	return "check the URL and the server; the next pull tries again"
 }
 
 // signatureURL returns the URL of the signature of a policy.

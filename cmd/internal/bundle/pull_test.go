@@ -167,6 +167,12 @@ func TestPull(t *testing.T) {
 			t.Errorf("%s: %v, %v", file, info, err)
 		}
 	}
+	m.policy = func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("ETag", `"`+strings.Repeat("x", 60<<10)+`"`)
+		_, _ = w.Write([]byte(m.content[r.URL.Path]))
+	}
+	m.pulls("a version that fills the state", second, false)
+	m.policy = nil
 	write(t, Active(m.Place), "version: 1\n")
 	m.pulls("after a change by hand", second, true)
 	if err := os.Remove(Active(m.Place) + Suffix); err != nil {
