@@ -112,7 +112,8 @@ func newBundleSign(c *console) *cobra.Command {
 the same name.
 
 --diff OLD refuses a revision that is not greater than the one of OLD. It shows the changed lines,
-and re-evaluates the recorded events of this machine to show which verdicts change.
+and re-evaluates the recorded events of this machine to show which verdicts change if the policy
+replaces OLD as the signed policy.
 
 Exit code 0: the policy was signed; 1: the policy, the key or the revision is wrong.`,
 		Example: "  grapnel bundle sign policy.yaml --key grapnel.key\n  grapnel bundle sign policy.yaml --diff published.yaml --dry-run",
@@ -172,7 +173,7 @@ func (c *console) compareBundle(ctx context.Context, place local.Place, file str
 		return err
 	}
 	c.printTextDiff(old, before, file, data)
-	result, err := staging.Play(ctx, &records.Source{Console: &c.Console, Place: place}, &staging.Options{Place: place, Policy: file, Against: old})
+	result, err := staging.Play(ctx, &records.Source{Console: &c.Console, Place: place}, &staging.Options{Place: place, Policy: file, Against: old, Managed: bundle.Active(place)})
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ package staging
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,7 +38,8 @@ type Replayed struct {
 // Options are the options of [Play].
 type Options struct {
 	Place   local.Place
-	Policy  string   // a file to use instead of the user's policy
+	Policy  string   // a file to use instead of the user's policy, or of Managed
+	Managed string   // path of the managed policy that Policy and Against replace; it need not exist; empty = the user's policy
 	Against string   // another policy to compare with; empty = the recorded results
 	Run     bool     // run the programs of hooks
 	Ask     []string // names of the hooks whose servers are contacted
@@ -45,7 +47,7 @@ type Options struct {
 
 // Play re-evaluates the Records of a source against a policy.
 func Play(ctx context.Context, from *records.Source, o *Options) (*Replayed, error) {
-	now := &stagedPolicy{place: o.Place, run: o.Run, ask: o.Ask, servers: &serverNames{}}
+	now := &stagedPolicy{place: o.Place, managed: o.Managed, run: o.Run, ask: o.Ask, servers: &serverNames{}}
 	opts := replay.Options{Wants: from.Filter.Wants}
 	var err error
 	if o.Policy != "" {
@@ -55,7 +57,7 @@ func Play(ctx context.Context, from *records.Source, o *Options) (*Replayed, err
 	}
 	result := &Replayed{Policy: now.place.Policy, Against: o.Against}
 	if len(from.Files) > 0 || o.Policy != "" || o.Against != "" {
-		opts.StandIn = now.place.Policy
+		opts.StandIn = cmp.Or(o.Managed, now.place.Policy)
 	}
 	if opts.Policy, err = now.policy(from.Console, &opts); err != nil {
 		return nil, err
@@ -86,6 +88,7 @@ func Play(ctx context.Context, from *records.Source, o *Options) (*Replayed, err
 // some files replaced.
 type stagedPolicy struct {
 	place   local.Place
+	managed string // see Options
 	content map[string][]byte
 	run     bool     // run programs
 	ask     []string // names of the hooks whose servers are contacted
@@ -140,6 +143,10 @@ func (s *stagedPolicy) with(ctx context.Context, named, at string) (*stagedPolic
 		return nil, cli.WithHint(fmt.Errorf("%d errors in the policy, the first: %w", len(errs), errs[0]), fmt.Sprintf("grapnel check %s", named))
 	}
 	other := *s
+	if s.managed != "" {
+		other.content = map[string][]byte{s.managed: content}
+		return &other, nil
+	}
 	other.place.Policy, other.content = abs, map[string][]byte{abs: content}
 	return &other, nil
 }
@@ -218,7 +225,7 @@ func (s *stagedPolicy) open(dirs []local.Dir, stage *replay.Stage) (*grapnel.Eng
 		Observers: []grapnel.Observer{stage}, Background: stage.Run, Approved: stage.Find,
 		Counter: stage.Counter(), Now: stage.Now, Content: s.content, Unpaused: true,
 	}
-	opts.Place, opts.Files = &s.place, s.place.Files(nil, dirs)
+	opts.Place, opts.Files = &s.place, s.files(dirs)
 	opened, err := local.Open(context.Background(), opts)
 	if err != nil {
 		return nil, nil, err
@@ -230,6 +237,15 @@ func (s *stagedPolicy) open(dirs []local.Dir, stage *replay.Stage) (*grapnel.Eng
 		}
 	}
 	return opened.Engine, &set, nil
+}
+
+// files lists the files that apply in the given directories.
+func (s *stagedPolicy) files(dirs []local.Dir) []policy.File {
+	files := s.place.Files(nil, dirs)
+	if s.content[s.managed] == nil || slices.ContainsFunc(files, func(f policy.File) bool { return f.Path == s.managed }) {
+		return files
+	}
+	return append([]policy.File{{Path: s.managed, Scope: grapnel.ScopeManaged, Must: true}}, files...)
 }
 
 // play replays the Records.
