@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 )
 
 func TestGroupsFile(t *testing.T) {
@@ -36,5 +37,27 @@ func TestGroupsFile(t *testing.T) {
 	}
 	if got, err := (Place{}).groups(); got != nil || err != nil {
 		t.Errorf("without managed policies: %v, %v", got, err)
+	}
+}
+
+// A daemon loads the policies again when the groups of the machine change.
+func TestStampsOfGroups(t *testing.T) {
+	t.Parallel()
+	place, err := Locate(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Dir(place.GroupsFile()), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	stamps, read := place.Stamps(nil), time.Now()
+	if !stamps.Current(read) {
+		t.Error("nothing changed, but the stamps are not current")
+	}
+	if err := os.WriteFile(place.GroupsFile(), []byte("canary\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if stamps.Current(read) {
+		t.Error("the groups changed, but the stamps are current")
 	}
 }

@@ -135,7 +135,7 @@ func (p Place) Files(named []string, dirs []Dir) []policy.File {
 func (p Place) Stamps(files []policy.File) stamp.Stamps {
 	all := []stamp.File{{Path: string(p.Trusts())}, {Path: p.Snapshots()}, {Path: p.Pause()}, {Path: p.Off()}}
 	if p.Managed != "" {
-		all = append(all, stamp.File{Path: p.GroupsFile(), Root: !p.Standing})
+		all = append(all, stamp.File{Path: p.GroupsFile()}) // the directory is the one of the managed policies
 	}
 	for _, f := range files {
 		all = append(all, stamp.File{Path: f.Path, Root: f.Root})

@@ -62,12 +62,14 @@ func TestCommandsForPersons(t *testing.T) {
 		"daemon stop":                            "stop the daemon",
 		"daemon restart":                         "restart the daemon",
 		"ui --confirm 1234-5678":                 "confirm a browser",
+		"bundle sign p/grapnel.yaml":             "sign a policy",
 		// A person decides nothing with these.
-		"pause --off":               "",
-		"allow --list":              "",
-		"trust --list":              "",
-		"uninstall --all --dry-run": "",
-		"daemon status":             "",
+		"pause --off":                          "",
+		"allow --list":                         "",
+		"trust --list":                         "",
+		"uninstall --all --dry-run":            "",
+		"bundle sign p/grapnel.yaml --dry-run": "",
+		"daemon status":                        "",
 	} {
 		for parent, agent := range agents {
 			if args == "daemon restart" && agent == "" {
