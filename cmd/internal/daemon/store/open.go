@@ -280,7 +280,7 @@ func attach(dir string, opts *Options) (_ *base, err error) {
 	if !os.SameFile(b.files.db, info) {
 		return nil, fmt.Errorf("%w: %s was replaced while it was opened", errFiles, baseFile)
 	}
-	if err := b.bound(); err != nil {
+	if err := b.bound(dir); err != nil {
 		return nil, err
 	}
 	return b, b.compare(dir, opts.Note)

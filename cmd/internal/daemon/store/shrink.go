@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 )
 
 const (
@@ -31,12 +33,19 @@ func (p *pages) tooFree() bool { return p.free > spareFree+p.all/8 }
 
 // bound sets the size below which the file must not fall. The next checkpoint truncates the file
 // if pages were freed at its end.
-func (b *base) bound() error {
+func (b *base) bound(dir string) error {
 	p, err := b.pages()
-	if size := p.all * p.size; err == nil && size < b.files.size {
+	if err != nil {
+		return err
+	}
+	info, err := os.Lstat(filepath.Join(dir, baseFile)) // a checkpoint may have made it larger since the last look
+	if err != nil {
+		return err
+	}
+	if size := p.all * p.size; size < max(b.files.size, info.Size()) {
 		b.files.size, b.files.shrinks = size, true
 	}
-	return err
+	return nil
 }
 
 // shrink moves some pages from the end of the file to free pages, and reports whether there is more
@@ -45,7 +54,7 @@ func (s *Store) shrink() (more bool) {
 	if s.base == nil || s.astray != nil {
 		return false
 	}
-	more, err := s.base.shrink()
+	more, err := s.base.shrink(s.dir)
 	if err != nil && broken(err) {
 		err = s.mend(err)
 	}
@@ -56,7 +65,7 @@ func (s *Store) shrink() (more bool) {
 	return more
 }
 
-func (b *base) shrink() (more bool, err error) {
+func (b *base) shrink(dir string) (more bool, err error) {
 	p, err := b.pages()
 	if err != nil {
 		return false, err
@@ -73,7 +82,7 @@ func (b *base) shrink() (more bool, err error) {
 	}
 	for rows.Next() { // each step moves one page
 	}
-	return true, errors.Join(rows.Err(), rows.Close(), b.bound())
+	return true, errors.Join(rows.Err(), rows.Close(), b.bound(dir))
 }
 
 // checkpoint copies the write-ahead log into the database, while others write.
