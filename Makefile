@@ -125,6 +125,10 @@ readers: ## give Grapnel's output to the programs that read it: shells, editors,
 browser: ## use the page of "grapnel ui" in Chromium, like a person (needs chromium; installs some from npm)
 	$(GO) test -tags e2e -count=1 -timeout 20m -v ./cmd/test/browser
 
+.PHONY: machines
+machines: ## send the Records of many machines to a real PostgreSQL and NATS (needs the Debian package postgresql)
+	$(GO) test -tags e2e -count=1 -timeout 15m -v $(BACKENDS:%=./%/...) ./cmd/test/machines
+
 .PHONY: corpus
 corpus: ## print how many dangerous and harmless cases, and calls of recorded sessions, the packs stop
 	$(GO) test ./cmd/test/corpus -tags system -count=1 -v -run TestCorpus

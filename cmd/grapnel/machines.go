@@ -15,6 +15,10 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 )
 
+// silentAfter is how long a machine may send nothing before it is called silent, if no flag says
+// otherwise.
+const silentAfter = 24 * time.Hour
+
 // database are the flags that name a database of Records.
 type database struct{ url, credentials, ca string }
 
@@ -52,7 +56,7 @@ func (d *database) options(c *console) (postgres.Options, error) {
 
 func newMachines(c *console) *cobra.Command {
 	var db database
-	silent := 24 * time.Hour
+	silent := silentAfter
 	cmd := &cobra.Command{
 		Use:   "machines",
 		Short: "List the machines whose Records meet in a database, and their problems",

@@ -29,6 +29,7 @@ type Filter struct {
 	Since     time.Time
 	Agent     string
 	Session   string
+	Machine   string // ID of the machine, see Record.Machine
 	Events    []grapnel.Kind
 	Decisions []grapnel.Decision
 	Would     bool   // only events that hooks in observe mode would have blocked or asked about, if no other hook was as strict
@@ -41,6 +42,7 @@ func (f *Filter) Wants(e *Entry) bool {
 	case e.Time.Before(f.Since),
 		f.Agent != "" && e.Agent != f.Agent,
 		f.Session != "" && e.Session != f.Session,
+		f.Machine != "" && e.Machine != f.Machine,
 		len(f.Events) == 0 && e.Event == Alive,
 		len(f.Events) > 0 && !slices.Contains(f.Events, e.Event),
 		len(f.Decisions) > 0 && (e.Late || !slices.Contains(f.Decisions, e.Decision)),

@@ -33,10 +33,11 @@ const (
 type row struct {
 	*store.Row
 	Word, About string
+	Host        string   // only among the Records of many machines
 	By          []string // hooks that decided or failed
 }
 
-func newRow(r *store.Row) row {
+func (s *Site) newRow(r *store.Row) row {
 	out := row{Row: r, Word: watch.Word(&r.Entry), About: printable.Line(watch.About(&r.Entry, maxAbout))}
 	for i := range r.Hooks {
 		switch h := &r.Hooks[i]; {
@@ -47,6 +48,9 @@ func newRow(r *store.Row) row {
 		case h.Decision > grapnel.None || h.Halt || len(h.Changed) > 0:
 			out.By = append(out.By, h.Name)
 		}
+	}
+	if s.Inbox == nil {
+		out.Host = r.Host
 	}
 	slices.Sort(out.By)
 	out.By = slices.Compact(out.By)             // hooks of two sources may have the same name
@@ -86,7 +90,7 @@ func (s *Site) list(ctx context.Context, q store.Query, words url.Values) (*list
 	q.After, q.Limit = max(0, q.Before-1-maxSearch), perPage
 	next := q.After + 1
 	if err == nil {
-		err = s.read(ctx, q, func(r *store.Row) { l.Rows = append(l.Rows, newRow(r)) })
+		err = s.read(ctx, q, func(r *store.Row) { l.Rows = append(l.Rows, s.newRow(r)) })
 	}
 	if len(l.Rows) == perPage {
 		next = l.Rows[perPage-1].Seq
@@ -152,7 +156,7 @@ func (s *Site) stream(w http.ResponseWriter, r *http.Request) {
 		n, text := 0, ": new Records\n\n"
 		err := s.read(ctx, q, func(r *store.Row) {
 			var html strings.Builder
-			if pages()["events"].ExecuteTemplate(&html, "row", newRow(r)) == nil {
+			if pages()["events"].ExecuteTemplate(&html, "row", s.newRow(r)) == nil {
 				text += fmt.Sprintf("id: %d\ndata: %s\n\n", r.Seq, strings.Join(strings.Fields(html.String()), " "))
 			}
 			n, q.After = n+1, r.Seq

@@ -35,9 +35,6 @@ const (
 
 // funcs are the functions of the templates.
 var funcs = template.FuncMap{
-	"links": func() [][2]string {
-		return [][2]string{{"/", "Overview"}, {"/approvals", "Approvals"}, {"/events", "Events"}, {"/sessions", "Sessions"}, {"/policy", "Policy"}, {"/deliveries", "Deliveries"}}
-	},
 	"line": func(v any) string { return printable.Line(fmt.Sprint(v)) },
 	"text": func(v any) string { return printable.Text(fmt.Sprint(v)) },
 	"kind": func(k grapnel.Kind) string {
@@ -161,7 +158,7 @@ func (s *Site) session(w http.ResponseWriter, r *http.Request) {
 	}
 	q.Limit = perPage
 	err = s.read(r.Context(), q, func(r *store.Row) {
-		data.add(newRow(r))
+		data.add(s.newRow(r))
 		data.Dir = cmp.Or(data.Dir, watch.NewItem(&r.Entry).Dir)
 	})
 	if len(data.Rows) == perPage {
@@ -244,6 +241,8 @@ func (s *Site) overview(w http.ResponseWriter, r *http.Request) {
 	var data struct {
 		*summary
 		Machines          []Machine
+		Many              bool
+		Ill               int
 		Dead, Would, Span int
 		Decisions, Bars   template.HTML
 		Slow, Failed      []stats.Hook
@@ -256,6 +255,12 @@ func (s *Site) overview(w http.ResponseWriter, r *http.Request) {
 	data.summary, errs[1] = s.summary(ctx)
 	targets, errs[2] = s.Source.Targets(ctx)
 	stopped, errs[3] = s.list(ctx, store.Query{Filter: spool.Filter{Decisions: []grapnel.Decision{grapnel.Ask, grapnel.Block}}}, nil)
+	data.Many = s.Inbox == nil
+	for i := range data.Machines {
+		if len(data.Machines[i].Problems) > 0 {
+			data.Ill++
+		}
+	}
 	for _, t := range targets {
 		data.Dead += t.Dead
 	}
@@ -272,6 +277,22 @@ func (s *Site) overview(w http.ResponseWriter, r *http.Request) {
 	}
 	data.Decisions, data.Bars = dayChart(data.Days, firstDay(data.At)), hookChart(data.Slow)
 	s.show(w, http.StatusOK, "overview", &view{Title: "Overview", Path: "/", Data: &data}, errs[:]...)
+}
+
+// machines shows the machines whose Records are in the database.
+func (s *Site) machines(w http.ResponseWriter, r *http.Request) {
+	var data struct {
+		Machines []Machine
+		Ill      int
+	}
+	var err error
+	data.Machines, err = s.Source.Machines(r.Context())
+	for i := range data.Machines {
+		if len(data.Machines[i].Problems) > 0 {
+			data.Ill++
+		}
+	}
+	s.show(w, http.StatusOK, "machines", &view{Title: "Machines", Path: "/machines", Data: &data}, err)
 }
 
 // policy shows the policies in force, and how often their hooks matched.

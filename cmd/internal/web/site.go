@@ -18,6 +18,7 @@ import (
 	"html/template"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"strconv"
@@ -38,7 +39,7 @@ var templates embed.FS
 // Options are the parts of a Site.
 type Options struct {
 	Source   Source
-	Inbox    Inbox
+	Inbox    Inbox           // nil = the pages are about many machines, and read only
 	File     string          // where the port and the known browsers are stored
 	Stopping <-chan struct{} // closed when the daemon is about to stop; streams end then
 	Log      *slog.Logger
@@ -156,12 +157,19 @@ func (s *Site) routes() http.Handler {
 	open.Handle("GET /static/", http.StripPrefix("/static/", http.FileServerFS(files)))
 	open.HandleFunc("/login", s.login)
 	known := http.NewServeMux()
-	for pattern, handler := range map[string]http.HandlerFunc{
-		"GET /{$}": s.overview, "GET /events": s.events, "GET /events/stream": s.stream, "GET /sessions": s.sessions, "GET /session": s.session,
-		"GET /records/{id}": s.record, "GET /policy": s.policy, "GET /deliveries": s.deliveries, "POST /deliveries/retry": s.retry,
-		"GET /approvals": s.approvals, "GET /approvals/stream": s.inboxStream, "POST /approvals/code": s.askCode, "POST /approvals/answer": s.answer, "POST /approvals/revoke": s.revoke,
-		"GET /approvals/rule": s.rule, "POST /approvals/rule": s.makeRule,
-	} {
+	handlers := map[string]http.HandlerFunc{
+		"GET /{$}": s.overview, "GET /events": s.events, "GET /events/stream": s.stream, "GET /sessions": s.sessions, "GET /session": s.session, "GET /records/{id}": s.record,
+	}
+	if s.Inbox == nil {
+		handlers["GET /machines"] = s.machines
+	} else {
+		maps.Copy(handlers, map[string]http.HandlerFunc{
+			"GET /policy": s.policy, "GET /deliveries": s.deliveries, "POST /deliveries/retry": s.retry,
+			"GET /approvals": s.approvals, "GET /approvals/stream": s.inboxStream, "POST /approvals/code": s.askCode, "POST /approvals/answer": s.answer, "POST /approvals/revoke": s.revoke,
+			"GET /approvals/rule": s.rule, "POST /approvals/rule": s.makeRule,
+		})
+	}
+	for pattern, handler := range handlers {
 		known.HandleFunc(pattern, handler)
 	}
 	open.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
@@ -207,14 +215,23 @@ type view struct {
 	Error string // why the page is incomplete
 	Hint  string
 	Open  int // requests that wait for a person
+	Many  bool // the pages are about many machines
 	Data  any
+}
+
+// Links returns the entries of the navigation.
+func (v *view) Links() [][2]string {
+	if v.Many {
+		return [][2]string{{"/", "Overview"}, {"/machines", "Machines"}, {"/events", "Events"}, {"/sessions", "Sessions"}}
+	}
+	return [][2]string{{"/", "Overview"}, {"/approvals", "Approvals"}, {"/events", "Events"}, {"/sessions", "Sessions"}, {"/policy", "Policy"}, {"/deliveries", "Deliveries"}}
 }
 
 // pages parses the templates of all pages when the first page is shown.
 var pages = sync.OnceValue(func() map[string]*template.Template {
 	layout := template.Must(template.New("layout.html").Funcs(funcs).ParseFS(templates, "templates/layout.html", "templates/parts.html"))
 	all := map[string]*template.Template{}
-	for _, name := range []string{"overview", "events", "sessions", "session", "record", "policy", "deliveries", "approvals", "rule", "message"} {
+	for _, name := range []string{"overview", "events", "sessions", "session", "record", "policy", "deliveries", "approvals", "rule", "machines", "message"} {
 		all[name] = template.Must(template.Must(layout.Clone()).ParseFS(templates, "templates/"+name+".html"))
 	}
 	return all
@@ -225,7 +242,8 @@ func (s *Site) show(w http.ResponseWriter, status int, name string, v *view, err
 	if err := errors.Join(errs...); err != nil {
 		v.Error = strings.TrimSpace(err.Error() + "\n" + cli.HintOf(err))
 	}
-	if v.Path != "" {
+	v.Many = s.Inbox == nil
+	if v.Path != "" && !v.Many {
 		open, _ := s.Inbox.Pending(s.Now()) // the page of approvals shows the error
 		v.Open = len(open)
 	}

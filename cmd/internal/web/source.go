@@ -48,9 +48,9 @@ type Explanation struct {
 	Exit           int
 }
 
-// A Machine is the state of a daemon and its store.
+// A Machine is the state of a daemon and its store, or of a machine whose Records are in a database.
 type Machine struct {
-	Name, Version      string
+	ID, Name, Version  string
 	PID                int
 	Since              time.Time
 	Answered, Declined int
@@ -58,4 +58,9 @@ type Machine struct {
 	Bytes              int64         // of the store
 	Lag                time.Duration // age of the oldest Record that is not in the store yet
 	Problems           []string      // empty = all parts work
+
+	// Only of a machine whose Records are in a database.
+	Seen     time.Time
+	Revision string // of its policy
+	Agents   string // that are set up, with their versions
 }

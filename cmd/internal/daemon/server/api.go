@@ -246,7 +246,7 @@ func number(words url.Values, name string, without, most int64) (int64, error) {
 
 // FilterOf parses the query parameters that select Records.
 func FilterOf(words url.Values) (spool.Filter, error) {
-	f := spool.Filter{Agent: words.Get("agent"), Session: words.Get("session"), Hook: words.Get("hook")}
+	f := spool.Filter{Agent: words.Get("agent"), Session: words.Get("session"), Hook: words.Get("hook"), Machine: words.Get("machine")}
 	if since := words.Get("since"); since != "" {
 		if ago, err := policyfile.ParseDuration(since); err == nil {
 			f.Since = time.Now().Add(-ago)

@@ -332,6 +332,9 @@ func (v *view) where(q *Query) (cond string, args []any, err error) {
 	if q.Session != "" {
 		add("r.session = ?", q.Session)
 	}
+	if q.Machine != "" {
+		add("EXISTS (SELECT 1 FROM line m WHERE m.seq = r.seq AND json_extract(CAST(m.line AS TEXT), '$.machine') = ?)", q.Machine)
+	}
 	if len(q.Events) == 0 && q.ID == "" {
 		add("r.event <> ?", string(spool.Alive))
 	}

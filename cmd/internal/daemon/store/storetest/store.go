@@ -274,6 +274,7 @@ func various() []spool.Entry {
 		if i == 13 {
 			e.Hooks = append(e.Hooks, grapnel.HookRun{Name: "odd::name", Source: "a::b"})
 			e.Error = "the event could not be read"
+			e.Machine = "m1"
 		}
 		entries = append(entries, e)
 	}
@@ -298,6 +299,7 @@ func testFilter(t *testing.T, open Open) {
 		{Agent: "codex"},
 		{Agent: "CODEX"},
 		{Session: "s2"},
+		{Machine: "m1"},
 		{Events: []grapnel.Kind{grapnel.AgentAfter, "native.x.Y"}},
 		{Decisions: []grapnel.Decision{grapnel.None}},
 		{Decisions: []grapnel.Decision{grapnel.Block, grapnel.Ask}},
