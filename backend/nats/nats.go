@@ -237,9 +237,9 @@ func (t *Target) Position(ctx context.Context) (p forward.Position, err error) {
 		return p, explain(err, t.address)
 	}
 	t.last = m.Sequence
-	p.Seq, err = strconv.ParseInt(m.Header.Get(seqHeader), 10, 64)
-	if n, failed := hex.Decode(p.Digest[:], []byte(m.Header.Get(digestHeader))); err != nil || failed != nil || n != len(p.Digest) {
-		return forward.Position{Seq: -1}, nil // another program wrote it: Rewind finds what is there
+	seq, digest := m.Header.Get(seqHeader), m.Header.Get(digestHeader)
+	if n, err := hex.Decode(p.Digest[:], []byte(digest)); err == nil && n == len(p.Digest) {
+		p.Seq, _ = strconv.ParseInt(seq, 10, 64) // a position that no log has: Rewind finds what is there
 	}
 	return p, nil
 }

@@ -29,7 +29,7 @@ func Setup(ctx context.Context, o Options, days int) (before, after int, err err
 	if err != nil {
 		return 0, 0, err
 	}
-	defer conn.Close(context.WithoutCancel(ctx))
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", lock); err != nil {
 			return err

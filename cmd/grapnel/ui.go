@@ -81,7 +81,7 @@ func (c *console) serveRecords(ctx context.Context, o postgres.Options, noOpen b
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	log := slog.New(slog.NewTextHandler(c.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	site := web.New(web.Options{Source: machines.Source{DB: db, Silent: silentAfter}, File: filepath.Join(dir, "ui.json"), Stopping: ctx.Done(), Log: log})
 	link, err := site.Link()

@@ -214,7 +214,7 @@ type view struct {
 	Path  string // of the entry in the navigation
 	Error string // why the page is incomplete
 	Hint  string
-	Open  int // requests that wait for a person
+	Open  int  // requests that wait for a person
 	Many  bool // the pages are about many machines
 	Data  any
 }

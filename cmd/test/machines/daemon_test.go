@@ -58,7 +58,7 @@ func count(t *testing.T, s *postgrestest.Server) (n int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close(context.Background())
+	defer func() { _ = conn.Close(context.Background()) }()
 	if err := conn.QueryRow(t.Context(), "SELECT count(*) FROM grapnel.records WHERE event = 'tool.before'").Scan(&n); err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestDaemon(t *testing.T) {
 		t.Fatalf("daemon start: %v: %s", err, out)
 	}
 	t.Cleanup(func() {
-		cmd := exec.Command(grapnel, "daemon", "stop", "--root", m.root) //nolint:noctx // the context of the test is done
+		cmd := exec.Command(grapnel, "daemon", "stop", "--root", m.root)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("daemon stop: %v: %s", err, out)
 		}

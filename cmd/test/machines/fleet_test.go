@@ -155,7 +155,7 @@ func TestFleet(t *testing.T) {
 	procs := &running{procs: map[int]*os.Process{}}
 	var left, work sync.WaitGroup
 	left.Add(fleet)
-	var attempts, failed sync.Map
+	var failed sync.Map
 	for range workers {
 		work.Go(func() {
 			for m := range queue {
@@ -163,7 +163,6 @@ func TestFleet(t *testing.T) {
 				var out bytes.Buffer
 				cmd.Stdout, cmd.Stderr = &out, &out
 				err := procs.run(cmd)
-				attempts.Store(cmd.Process.Pid, true)
 				if err == nil {
 					left.Done()
 					continue
@@ -176,11 +175,15 @@ func TestFleet(t *testing.T) {
 	all := make(chan struct{})
 	go func() { left.Wait(); close(queue); work.Wait(); close(all) }()
 	begun, serverKills := time.Now(), 0
+	tooLong := time.After(5 * time.Minute)
 	for ended := false; !ended; {
 		select {
 		case <-all:
 			ended = true
-		case <-time.After(20*time.Millisecond + rand.N(100*time.Millisecond)):
+		case <-tooLong:
+			failed.Range(func(pid, out any) bool { t.Logf("process %v: %s", pid, out); return true })
+			t.Fatal("the machines do not send their Records")
+		case <-time.After(20*time.Millisecond + rand.N(100*time.Millisecond)): // must fire: it is the time between two kills
 			procs.kill()
 			if serverKills < kills {
 				s.Kill()
@@ -190,12 +193,8 @@ func TestFleet(t *testing.T) {
 				s.Run()
 			}
 		}
-		if time.Since(begun) > 4*time.Minute {
-			failed.Range(func(pid, out any) bool { t.Logf("process %v: %s", pid, out); return true })
-			t.Fatal("the machines do not send their Records")
-		}
 	}
-	t.Logf("%d machines with %d Records each, in %v: %d kills of programs, %d of each server", fleet, each, time.Since(begun).Round(time.Second), procs.kills, serverKills)
+	t.Logf("%d machines with %d Records each, in %v: %d kills of programs, %d of each server", fleet, each, time.Since(begun).Round(time.Second), procs.kills, serverKills) // must fire: the time is only printed
 	if procs.kills < kills || serverKills < kills {
 		t.Errorf("%d kills of programs and %d of servers, want at least %d: the test ends too soon", procs.kills, serverKills, kills)
 	}
@@ -210,7 +209,7 @@ func checkPostgres(t *testing.T, s *postgrestest.Server, want int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close(context.Background())
+	defer func() { _ = conn.Close(context.Background()) }()
 	var rows, ids, disorder, machines, missed, repaired int
 	err = conn.QueryRow(t.Context(), `SELECT count(*), count(DISTINCT (machine, id)), count(*) FILTER (WHERE seq <= before)
 		FROM (SELECT *, lag(seq) OVER (PARTITION BY machine ORDER BY num) AS before FROM grapnel.record) r`).Scan(&rows, &ids, &disorder)

@@ -36,7 +36,7 @@ func run(m *testing.M) (int, error) {
 	if err != nil {
 		return 1, err
 	}
-	defer os.RemoveAll(server)
+	defer func() { _ = os.RemoveAll(server) }()
 	natsServer = filepath.Join(server, "nats-server")
 	cmd := exec.CommandContext(context.Background(), "go", "-C", "natsserver", "build", "-trimpath", "-o", natsServer, "github.com/nats-io/nats-server/v2")
 	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")

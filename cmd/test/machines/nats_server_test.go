@@ -41,7 +41,7 @@ func startNATS(t *testing.T, config string) *stream {
 // run starts the server after kill, on the same port.
 func (s *stream) run() {
 	s.t.Helper()
-	s.cmd = exec.Command(natsServer, append(s.args, "--port", s.port)...) //nolint:noctx // kill ends it
+	s.cmd = exec.Command(natsServer, append(s.args, "--port", s.port)...)
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)

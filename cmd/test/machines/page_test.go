@@ -102,7 +102,7 @@ func TestPage(t *testing.T) {
 // serve runs a command until the test ends, and returns the first line that it prints.
 func serve(t *testing.T, m machine, args ...string) string {
 	t.Helper()
-	cmd := exec.Command(grapnel, append(args, "--root", m.root)...) //nolint:noctx // it is interrupted below
+	cmd := exec.Command(grapnel, append(args, "--root", m.root)...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

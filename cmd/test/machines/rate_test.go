@@ -82,7 +82,7 @@ func forwardLines(t *testing.T, dial func(context.Context, string) (forward.Targ
 	if err := f.Once(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return time.Since(begun)
+	return time.Since(begun) // must fire: only the ratio to another time is judged
 }
 
 // settle waits until a store has indexed its Records, because that takes the same processors.
@@ -126,7 +126,7 @@ func copyLines(t *testing.T, s *postgrestest.Server, lines []string) time.Durati
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close(context.Background())
+	defer func() { _ = conn.Close(context.Background()) }()
 	rows := make([][]any, len(lines))
 	for i, line := range lines {
 		var e store.Row
@@ -140,7 +140,7 @@ func copyLines(t *testing.T, s *postgrestest.Server, lines []string) time.Durati
 	if err != nil {
 		t.Fatal(err)
 	}
-	return time.Since(begun)
+	return time.Since(begun) // must fire: only the ratio to another time is judged
 }
 
 // publishLines publishes Records without waiting for each answer.
@@ -162,7 +162,7 @@ func publishLines(t *testing.T, n *stream, lines []string) time.Duration {
 		}
 	}
 	<-js.PublishAsyncComplete()
-	took := time.Since(begun)
+	took := time.Since(begun) // must fire: only the ratio to another time is judged
 	if info, err := js.Stream(t.Context(), backend.DefaultStream); err != nil || info.CachedInfo().State.Msgs == 0 {
 		t.Fatalf("the stream has no messages: %v", err)
 	}

@@ -98,12 +98,7 @@ func (d *daemon) run(ctx context.Context) (err error) {
 		return errors.Join(err, l.Close())
 	}
 	defer func() { err = errors.Join(err, d.store.Close()) }()
-	d.forward = forwarding.NewGroup(d.place, d.store, d.log)
-	if targets, err := forwarding.Targets(d.place); err != nil {
-		d.log.Warn("Records are not forwarded until the policies can be read", "error", err)
-	} else {
-		d.forward.Set(targets)
-	}
+	d.forward = newGroup(d)
 	d.oldLosses = spool.ReadLosses(d.place.Spool(), d.begun)
 	if err := spool.ReserveLosses(d.place.Spool()); err != nil {
 		d.log.Warn("cannot create the file that counts lost records", "error", err)
@@ -144,11 +139,7 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	var parts sync.WaitGroup
 	defer parts.Wait() // before the store is closed
 	defer endWork()
-	for name, run := range map[string]func(context.Context) error{
-		"intake": d.intake, "deliver": d.deliveries, "drain": d.drain, "retention": d.retention, "telemetry": d.export.Run, "memory": d.memory, "metrics": d.serveMetrics,
-		"forward": d.forward.Run, "alive": d.alive,
-		"socket": func(ctx context.Context) error { return watchSocket(ctx, l, stop) },
-	} {
+	for name, run := range d.parts(l, stop) {
 		parts.Go(func() {
 			if err := run(work); err != nil && work.Err() == nil {
 				d.partFailed(name, err)
@@ -186,6 +177,15 @@ func (d *daemon) run(ctx context.Context) (err error) {
 		err = errors.Join(errSocketRemoved, err)
 	}
 	return errors.Join(err, d.warm.Close(leave))
+}
+
+// parts returns what runs beside the socket until its context is done, by name.
+func (d *daemon) parts(l *server.Listener, stop context.CancelCauseFunc) map[string]func(context.Context) error {
+	return map[string]func(context.Context) error{
+		"intake": d.intake, "deliver": d.deliveries, "drain": d.drain, "retention": d.retention, "telemetry": d.export.Run, "memory": d.memory, "metrics": d.serveMetrics,
+		"forward": d.forward.Run, "alive": d.alive,
+		"socket": func(ctx context.Context) error { return watchSocket(ctx, l, stop) },
+	}
 }
 
 // errSocketRemoved is why a daemon stops if no client can connect to it any more.

@@ -355,16 +355,11 @@ func (v *view) where(q *Query) (cond string, args []any, err error) {
 		add("r.late = 0 AND r.would >= ? AND r.would > r.decision", int64(grapnel.Ask))
 	}
 	if q.Hook != "" {
-		cond, args := hookWanted(q.Hook)
-		var n int
-		if _, err := v.row("SELECT count(*) FROM (SELECT 1 FROM hook WHERE "+cond+" LIMIT ?)", append(slices.Clone(args), oftenRuns), &n); err != nil {
+		cond, args, err := v.ran(q.Hook)
+		if err != nil {
 			return "", nil, err
 		}
-		if n < oftenRuns {
-			add("r.seq IN (SELECT seq FROM hook WHERE "+cond+")", args...)
-		} else {
-			add("EXISTS (SELECT 1 FROM hook WHERE hook.seq = r.seq AND "+cond+")", args...)
-		}
+		add(cond, args...)
 	}
 	if strings.TrimSpace(q.Text) != "" {
 		match, err := matchOf(q.Text)
@@ -382,6 +377,19 @@ func (v *view) where(q *Query) (cond string, args []any, err error) {
 		add("r.seq IN (SELECT rowid FROM words WHERE words MATCH ? AND rowid > ? AND rowid <= ? UNION ALL SELECT value FROM json_each(?))", match, q.After, last, fresh)
 	}
 	return strings.Join(conds, " AND "), args, nil
+}
+
+// ran returns the SQL condition that a hook ran.
+func (v *view) ran(hook string) (cond string, args []any, err error) {
+	cond, args = hookWanted(hook)
+	var n int
+	if _, err := v.row("SELECT count(*) FROM (SELECT 1 FROM hook WHERE "+cond+" LIMIT ?)", append(slices.Clone(args), oftenRuns), &n); err != nil {
+		return "", nil, err
+	}
+	if n < oftenRuns {
+		return "r.seq IN (SELECT seq FROM hook WHERE " + cond + ")", args, nil
+	}
+	return "EXISTS (SELECT 1 FROM hook WHERE hook.seq = r.seq AND " + cond + ")", args, nil
 }
 
 // firstSince returns the first row that the Since of a Query can select, so that earlier rows are
