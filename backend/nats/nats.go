@@ -1,5 +1,5 @@
-// Package nats keeps the Records of many machines in a stream of NATS JetStream. Each machine has a
-// subject of its own, grapnel.records.ID, and each line is a message with these headers:
+// Package nats keeps the Records of many machines in a stream of NATS JetStream. It is no API: grapnel
+// uses it. Each machine has a subject of its own, grapnel.records.ID, and each line is a message with these headers:
 //
 //	Grapnel-Key     the ID of the Record, as in a URL; of a late line with its digest
 //	Grapnel-Seq     the row in the log of the machine

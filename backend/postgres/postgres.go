@@ -1,4 +1,5 @@
-// Package postgres keeps the Records of many machines in a PostgreSQL database, 13 or newer.
+// Package postgres keeps the Records of many machines in a PostgreSQL database, 13 or newer. It is no API:
+// grapnel uses it.
 package postgres
 
 import (

@@ -106,7 +106,7 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	clearTrustEnv()
 	d.servers = remote.NewPool()
 	defer func() { err = errors.Join(err, d.servers.Close(context.WithoutCancel(ctx))) }()
-	d.metrics = telemetry.NewMetrics(telemetry.MetricsOptions{Version: hookcmd.Version, Origin: d.place.Identity(), Scope: d.scopeOf, Store: d.storeStats, Deliver: d.deliveryStats, Losses: d.losses})
+	d.metrics = telemetry.NewMetrics(telemetry.MetricsOptions{Version: hookcmd.Version, Origin: d.place.Identity(), Scope: d.scopeOf, Store: d.storeStats, Forward: d.forwardStats, Deliver: d.deliveryStats, Losses: d.losses})
 	exportOpts, err := telemetry.FromEnv(os.Getenv)
 	if err != nil {
 		d.log.Warn("cannot export telemetry", "error", err)

@@ -9,6 +9,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/telemetry"
+	"github.com/grapnel-dev/grapnel/cmd/internal/forwarding"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -57,6 +58,16 @@ func (d *daemon) deliveryStats(ctx context.Context) (telemetry.DeliveryStats, er
 		stats.Targets = append(stats.Targets, one)
 	}
 	return stats, err
+}
+
+func (d *daemon) forwardStats(ctx context.Context) ([]telemetry.ForwardStats, error) {
+	reports, err := forwarding.Reports(ctx, d.place)
+	list := make([]telemetry.ForwardStats, len(reports))
+	for i := range reports {
+		r := &reports[i]
+		list[i] = telemetry.ForwardStats{Target: r.To, Behind: r.Behind, Lag: r.Lag(time.Now()), Failing: r.Error != "", Missed: r.Missed}
+	}
+	return list, err
 }
 
 func (d *daemon) policyLoaded(set *policy.Set) {

@@ -39,6 +39,15 @@ type TargetStats struct {
 	Off    bool                     // deliveries to the target are disabled
 }
 
+// ForwardStats describe a target of records.forward.
+type ForwardStats struct {
+	Target  string        // its URL, which has no password
+	Behind  int64         // Records that it does not have yet
+	Lag     time.Duration // age of the oldest of them
+	Failing bool          // the last attempt failed
+	Missed  int64         // Records that retention removed before they were sent
+}
+
 // states lists the states of a job. The age is reported only for waiting.
 var (
 	states  = []string{"waiting", "delivered", "dead"}
@@ -49,6 +58,7 @@ type gaugeDescs struct {
 	records, bytes, lag, spoolBytes, taken *prometheus.Desc
 	failing, restored, rows, answers       *prometheus.Desc
 	jobs, oldest, off, depth               *prometheus.Desc
+	behind, age, away, missed              *prometheus.Desc
 }
 
 func newGaugeDescs() gaugeDescs {
@@ -68,6 +78,10 @@ func newGaugeDescs() gaugeDescs {
 		jobs:       desc("grapnel_deliveries", "Deliveries in the outbox.", "target", "state"),
 		oldest:     desc("grapnel_delivery_oldest_waiting_seconds", "Age of the oldest pending delivery.", "target"),
 		off:        desc("grapnel_delivery_target_off", "Whether deliveries to a target are disabled because it answered 410 (gone).", "target"),
+		behind:     desc("grapnel_forward_behind_records", "Records that a target of records.forward does not have yet.", "target"),
+		age:        desc("grapnel_forward_lag_seconds", "Age of the oldest Record that a target does not have yet.", "target"),
+		away:       desc("grapnel_forward_failing", "Whether the last attempt to send Records to a target failed.", "target"),
+		missed:     desc("grapnel_forward_missed_records_total", "Records that retention removed before a target had them.", "target"),
 		depth:      desc("grapnel_queue_depth", "Number of items in a queue of the daemon.", "queue"),
 	}
 }
@@ -78,7 +92,7 @@ type gauges struct{ *Metrics }
 // Describe lists all metrics of the collector, so that no other metric can use one of their names.
 func (g *gauges) Describe(ch chan<- *prometheus.Desc) {
 	d := &g.descs
-	for _, desc := range []*prometheus.Desc{d.records, d.bytes, d.lag, d.spoolBytes, d.taken, d.failing, d.restored, d.rows, d.answers, d.jobs, d.oldest, d.off, d.depth} {
+	for _, desc := range []*prometheus.Desc{d.records, d.bytes, d.lag, d.spoolBytes, d.taken, d.failing, d.restored, d.rows, d.answers, d.jobs, d.oldest, d.off, d.behind, d.age, d.away, d.missed, d.depth} {
 		ch <- desc
 	}
 }
@@ -108,6 +122,18 @@ func (g *gauges) Collect(ch chan<- prometheus.Metric) {
 		set(g.descs.lag, max(s.Lag, 0).Seconds())
 		set(g.descs.spoolBytes, float64(s.SpoolBytes))
 		ch <- prometheus.MustNewConstMetric(g.descs.taken, prometheus.CounterValue, float64(s.TakenIn))
+	}
+	if list, ok := ask(ctx, g.Metrics, "forward", g.opts.Forward); ok {
+		for _, f := range list {
+			away := 0.0
+			if f.Failing {
+				away = 1
+			}
+			set(g.descs.behind, float64(f.Behind), f.Target)
+			set(g.descs.age, max(f.Lag, 0).Seconds(), f.Target)
+			set(g.descs.away, away, f.Target)
+			ch <- prometheus.MustNewConstMetric(g.descs.missed, prometheus.CounterValue, float64(f.Missed), f.Target)
+		}
 	}
 	if s, ok := ask(ctx, g.Metrics, "deliver", g.opts.Deliver); ok {
 		for _, t := range g.targets(s.Targets) {

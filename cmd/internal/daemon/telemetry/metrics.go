@@ -30,9 +30,10 @@ type MetricsOptions struct {
 	// a scope, files that Expect has not seen are called "file". Scope must not call the Metrics.
 	Scope func(file string) (grapnel.Scope, bool)
 
-	Store   func(context.Context) (StoreStats, error)    // called at each scrape; nil = no store
-	Deliver func(context.Context) (DeliveryStats, error) // called at each scrape; nil = no deliveries
-	Losses  func() Losses                                // called at each scrape; nil = no store
+	Store   func(context.Context) (StoreStats, error)     // called at each scrape; nil = no store
+	Deliver func(context.Context) (DeliveryStats, error)  // called at each scrape; nil = no deliveries
+	Forward func(context.Context) ([]ForwardStats, error) // called at each scrape; nil = no targets
+	Losses  func() Losses                                 // called at each scrape; nil = no store
 }
 
 // The signals that a collector receives.

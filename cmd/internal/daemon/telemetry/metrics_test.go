@@ -77,6 +77,9 @@ func busy() *Metrics {
 	m := NewMetrics(MetricsOptions{
 		Version: "1.2.3", Scope: userScope,
 		Losses: func() Losses { return Losses{Failing: true, Restored: 2, Rows: 300, Answers: 4} },
+		Forward: func(context.Context) ([]ForwardStats, error) {
+			return []ForwardStats{{Target: "postgres://db/grapnel", Behind: 12, Lag: 90 * time.Second, Failing: true, Missed: 3}}, nil
+		},
 		Store: func(context.Context) (StoreStats, error) {
 			return StoreStats{Records: 7, Bytes: 4096, Lag: 1500 * time.Millisecond, SpoolBytes: 99, TakenIn: 5}, nil
 		},
@@ -128,6 +131,10 @@ func TestScrape(t *testing.T) {
 		"grapnel_spool_intake_lag_seconds":                     {"": 1.5},
 		"grapnel_spool_pending_bytes":                          {"": 99},
 		"grapnel_spool_taken_records_total":                    {"": 5},
+		"grapnel_forward_behind_records":                       {`target="postgres://db/grapnel"`: 12},
+		"grapnel_forward_lag_seconds":                          {`target="postgres://db/grapnel"`: 90},
+		"grapnel_forward_failing":                              {`target="postgres://db/grapnel"`: 1},
+		"grapnel_forward_missed_records_total":                 {`target="postgres://db/grapnel"`: 3},
 		"grapnel_store_failing":                                {"": 1},
 		"grapnel_store_restores_total":                         {"": 2},
 		"grapnel_store_lost_rows_total":                        {"": 300},
