@@ -29,6 +29,9 @@ func metrics(t *testing.T) map[string]*dto.MetricFamily {
 		Version: "1.2.3",
 		Store:   func(context.Context) (telemetry.StoreStats, error) { return telemetry.StoreStats{}, nil },
 		Losses:  func() telemetry.Losses { return telemetry.Losses{} },
+		Forward: func(context.Context) ([]telemetry.ForwardStats, error) {
+			return []telemetry.ForwardStats{{Target: "postgres://db/grapnel"}}, nil
+		},
 		Deliver: func(context.Context) (telemetry.DeliveryStats, error) {
 			return telemetry.DeliveryStats{Targets: []telemetry.TargetStats{{Target: "user::team"}}}, nil
 		},
