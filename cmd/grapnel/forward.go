@@ -49,12 +49,13 @@ Exit code 0: each target has all Records; 1: a target does not.`,
 func (c *console) forward(ctx context.Context, place local.Place, wait time.Duration) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, wait, fmt.Errorf("not all Records were sent within %v", wait))
 	defer cancel()
+	var beat string
 	if targets, err := forwarding.Targets(place); err == nil && len(targets) > 0 {
-		if err := machines.Beat(ctx, place); err != nil {
+		if beat, err = machines.Beat(ctx, place); err != nil {
 			c.Warn(fmt.Errorf("the heartbeat of this machine is incomplete: %w", err))
 		}
 	}
-	failed := forwarding.Once(ctx, place, slog.New(slog.DiscardHandler)) // errors are returned
+	failed := forwarding.Once(ctx, place, beat, slog.New(slog.DiscardHandler)) // errors are returned
 	reports, err := forwarding.Reports(context.WithoutCancel(ctx), place)
 	switch {
 	case failed == nil && err != nil:

@@ -139,8 +139,8 @@ func (g *Group) Run(ctx context.Context) error {
 }
 
 // Once sends the existing Records of a place to all its targets, or waits until a daemon has sent
-// them. The error is about the targets that did not get all.
-func Once(ctx context.Context, place local.Place, log *slog.Logger) error {
+// them up to the Record with the ID last. The error is about the targets that did not get all.
+func Once(ctx context.Context, place local.Place, last string, log *slog.Logger) error {
 	targets, err := Targets(place)
 	if err != nil || len(targets) == 0 {
 		return err
@@ -157,7 +157,11 @@ func Once(ctx context.Context, place local.Place, log *slog.Logger) error {
 		if err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(reports, func(r Report) bool { return r.Behind > 0 || r.Reached.IsZero() || r.Error != "" }) {
+		seq, err := rowOf(ctx, place, last)
+		if err != nil {
+			return err
+		}
+		if seq > 0 && !slices.ContainsFunc(reports, func(r Report) bool { return r.Seq < seq || r.Reached.IsZero() || r.Error != "" }) {
 			return nil
 		}
 		select {
@@ -166,6 +170,19 @@ func Once(ctx context.Context, place local.Place, log *slog.Logger) error {
 		case <-time.After(saveEvery):
 		}
 	}
+}
+
+// rowOf returns the row of a Record; 0 = the daemon has not stored it yet.
+func rowOf(ctx context.Context, place local.Place, id string) (seq int64, err error) {
+	r, err := store.OpenReader(place.Store())
+	if err != nil {
+		return 0, err
+	}
+	defer r.Close()
+	for row, err := range r.Records(ctx, store.Query{ID: id, Lean: true, Limit: 1}) {
+		return row.Seq, err
+	}
+	return 0, nil
 }
 
 func once(ctx context.Context, place local.Place, s *store.Store, targets []policyfile.Forward, log *slog.Logger) error {

@@ -58,18 +58,19 @@ type Target struct {
 	Error  string `json:"error,omitempty"`
 }
 
-// Beat stores a heartbeat of a place as a Record. It stores what it knows, also with an error.
-func Beat(ctx context.Context, place local.Place) error {
+// Beat stores a heartbeat of a place as a Record, and returns the ID of the Record. It stores what it
+// knows, also with an error.
+func Beat(ctx context.Context, place local.Place) (id string, err error) {
 	alive, errs := look(ctx, place)
 	text, err := json.Marshal(alive)
 	if err != nil {
-		return err
+		return "", err
 	}
 	set := policy.Load(place.Request(place.Files(nil, nil), nil))
 	rec := grapnel.Record{Time: time.Now(), Input: &grapnel.Event{Kind: spool.Alive, Native: text}}
 	place.Identity().Mark(&rec, &set, set.Digest())
-	_, err = records.Put(place, grapnel.Kind(strings.TrimPrefix(string(spool.Alive), records.Own)), rec)
-	return errors.Join(errs, err)
+	id, err = records.Put(place, grapnel.Kind(strings.TrimPrefix(string(spool.Alive), records.Own)), rec)
+	return id, errors.Join(errs, err)
 }
 
 // look collects what a heartbeat says.

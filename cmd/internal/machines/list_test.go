@@ -75,7 +75,7 @@ func TestList(t *testing.T) {
 func TestBeat(t *testing.T) {
 	t.Parallel()
 	place := local.Place{State: t.TempDir(), Policy: "/nonexistent/grapnel.yaml"}
-	if err := Beat(t.Context(), place); err != nil {
+	if id, err := Beat(t.Context(), place); err != nil || id == "" {
 		t.Fatal(err)
 	}
 	for e, err := range spool.Read(place.Spool(), spool.Filter{Events: []grapnel.Kind{spool.Alive}}) {

@@ -25,7 +25,7 @@ func (d *daemon) alive(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		if d.forward.Any() {
-			if err := machines.Beat(ctx, d.place); err != nil && ctx.Err() == nil {
+			if _, err := machines.Beat(ctx, d.place); err != nil && ctx.Err() == nil {
 				d.log.Warn("the heartbeat of this machine is incomplete", "error", err)
 			}
 		}
