@@ -10,22 +10,61 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/grapnel-dev/grapnel/internal/owner"
+	"github.com/grapnel-dev/grapnel/internal/readfile"
 )
 
 const passwdFile = "/etc/passwd"
 
-// Dir returns the home directory from the user database.
+// homeFile has the home directory of users that the user database does not know, for example the
+// random users of containers. Only root can write it, so a project cannot choose an installation.
+const homeFile = "/etc/grapnel/home"
+
+// maxHome is the size limit of that file in bytes.
+const maxHome = 4 << 10
+
+// Dir returns the home directory from the user database. For a user that the database does not
+// know, it returns the path in /etc/grapnel/home.
 //
 // It does not use os/user. Without cgo, os/user falls back to $HOME if /etc/passwd does not
 // contain the user, and a project could then choose the installation. With cgo, os/user makes the
 // hook program dynamically linked, which starts more slowly. For users of a directory service,
 // Dir runs getent.
-func Dir() (string, error) { return lookup(5) }
+func Dir() (string, error) {
+	dir, err := lookup(5)
+	if errors.Is(err, errNoUser) {
+		return unknown(homeFile, err)
+	}
+	return dir, err
+}
+
+// unknown returns the path in the file for a user that the user database does not know; why is the
+// error if the file does not exist.
+func unknown(file string, why error) (string, error) {
+	if err := owner.Path(file); err != nil {
+		return "", fmt.Errorf("%w, and %w", why, err)
+	}
+	data, err := readfile.Checked(file, maxHome, owner.Root)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("%w, and %s, which only root can write, does not exist", why, file)
+	}
+	if err != nil {
+		return "", fmt.Errorf("%w, and cannot read %s: %s", why, file, readfile.Reason(err))
+	}
+	dir := strings.TrimSpace(string(data))
+	if !filepath.IsAbs(dir) || strings.ContainsAny(dir, "\n\x00") {
+		return "", fmt.Errorf("%w, and %s does not have one absolute path", why, file)
+	}
+	return filepath.Clean(dir), nil
+}
 
 // User returns the name of this user from the user database, for the same reasons without os/user.
 func User() (string, error) { return lookup(0) }
@@ -46,6 +85,9 @@ var errNoUser = errors.New("unknown to " + passwdFile)
 
 func fromFile(name string, uid, field int) (string, error) {
 	f, err := os.Open(name)
+	if errors.Is(err, fs.ErrNotExist) { // an image without any user
+		return "", fmt.Errorf("user %d is %w", uid, errNoUser)
+	}
 	if err != nil {
 		return "", err
 	}

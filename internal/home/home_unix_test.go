@@ -4,6 +4,9 @@ package home
 
 import (
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -46,5 +49,58 @@ func TestDirIgnoresEnvironment(t *testing.T) {
 	after, errAfter := Dir()
 	if before != after || (errBefore == nil) != (errAfter == nil) {
 		t.Errorf("Dir changed with the environment: %q, %v became %q, %v", before, errBefore, after, errAfter)
+	}
+}
+
+// The file for unknown users must have one absolute path, and only root may be able to change it.
+func TestUnknownUser(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("only root can write a file of root")
+	}
+	why := fmt.Errorf("user 7 is %w", errNoUser)
+	for text, want := range map[string]string{
+		"/home/agent\n":      "/home/agent",
+		" /home/../agent/ ":  "/agent",
+		"":                   "does not have one absolute path",
+		"home/agent\n":       "does not have one absolute path",
+		"~\n":                "does not have one absolute path",
+		"/home/a\n/home/b\n": "does not have one absolute path",
+		"/home/a\x00\n":      "does not have one absolute path",
+	} {
+		file := filepath.Join(t.TempDir(), "home")
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		got, err := unknown(file, why)
+		if got != want && (err == nil || !errors.Is(err, errNoUser) || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: %q, %v, want %q", text, got, err, want)
+		}
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "home")
+	if _, err := unknown(file, why); !errors.Is(err, errNoUser) || !strings.Contains(err.Error(), "does not exist") {
+		t.Errorf("without the file: %v", err)
+	}
+	if err := os.WriteFile(file, []byte("/evil\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for what, spoil := range map[string]func() error{
+		"a file of another user":      func() error { return os.Chown(file, 4711, -1) },
+		"a file that others write":    func() error { return os.Chmod(file, 0o666) },
+		"a directory of another user": func() error { return os.Chown(dir, 4711, -1) },
+	} {
+		if err := spoil(); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := unknown(file, why); err == nil || !errors.Is(err, errNoUser) {
+			t.Errorf("%s: %q, %v, want an error", what, got, err)
+		}
+		if err := errors.Join(os.Chown(file, 0, -1), os.Chown(dir, 0, -1), os.Chmod(file, 0o644)); err != nil { //nolint:security // the mode of the real file
+			t.Fatal(err)
+		}
+	}
+	if got, err := unknown(file, why); got != "/evil" || err != nil {
+		t.Errorf("after the repair: %q, %v", got, err)
 	}
 }

@@ -125,7 +125,7 @@ func State(root string) (string, error) {
 	}
 	dir, err := home.Dir()
 	if err != nil {
-		return "", fmt.Errorf("cannot find the home directory of this user, use another root (--root DIR): %w", err)
+		return "", fmt.Errorf("cannot find the home directory of this user: %w. Write its path to /etc/grapnel/home as root, or use another root (--root DIR)", err)
 	}
 	if !filepath.IsAbs(dir) {
 		return "", fmt.Errorf("the user database has no home directory for this user (%q), use another root (--root DIR)", dir)

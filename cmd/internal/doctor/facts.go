@@ -49,6 +49,8 @@ type facts struct {
 
 	forward    []forwarding.Report
 	forwardErr error
+
+	homeless error // why the home directory of this user is unknown; nil = it is known
 }
 
 // daemon is the state of the daemon, if one runs.

@@ -30,6 +30,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/digest"
+	"github.com/grapnel-dev/grapnel/internal/home"
 	"github.com/grapnel-dev/grapnel/internal/installation"
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/pause"
@@ -72,11 +73,12 @@ func gather(ctx context.Context, req *Request) (*facts, error) {
 	if f.before, err = readMemory(memoryFile(req.Place.State)); err != nil {
 		f.beforeTo = err.Error()
 	}
-	home, err := os.UserHomeDir()
+	_, f.homeless = home.Dir()
+	dir, err := os.UserHomeDir()
 	if err != nil {
 		return nil, fmt.Errorf("cannot find the settings of agents: %w", err)
 	}
-	g := gatherer{Request: req, home: home, system: "/", facts: f, project: req.Dir}
+	g := gatherer{Request: req, home: dir, system: "/", facts: f, project: req.Dir}
 	if req.Root != "" {
 		if g.system, err = filepath.Abs(req.Root); err != nil {
 			return nil, err

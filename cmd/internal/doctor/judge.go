@@ -76,6 +76,12 @@ func judgePolicy(f *facts) []Finding {
 			})
 		}
 	}
+	if f.homeless != nil {
+		found = append(found, Finding{
+			ID: "user.home", Level: Warn, What: "the home directory of this user is unknown: " + f.homeless.Error(),
+			Why: "~ in a policy is the root directory, so hooks for paths below ~ do not match", Hint: "as root, add the user to the user database, or write the path to /etc/grapnel/home",
+		})
+	}
 	if f.only != "" {
 		found = append(found, Finding{ID: "policy.managed", Level: Info, What: strings.TrimPrefix(f.only, "grapnel: "), Why: "root set use_only_managed"})
 	}
