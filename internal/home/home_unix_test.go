@@ -41,6 +41,14 @@ func TestHomeFromPasswd(t *testing.T) {
 	}
 }
 
+// An image can have no user database at all.
+func TestNoPasswd(t *testing.T) {
+	t.Parallel()
+	if got, err := fromFile(filepath.Join(t.TempDir(), "passwd"), 7, 5); !errors.Is(err, errNoUser) {
+		t.Errorf("fromFile = %q, %v, want %v", got, err, errNoUser)
+	}
+}
+
 // Environment variables from an agent's project settings must not change the home directory.
 func TestDirIgnoresEnvironment(t *testing.T) {
 	before, errBefore := Dir()
@@ -96,7 +104,7 @@ func TestUnknownUser(t *testing.T) {
 		if got, err := unknown(file, why); err == nil || !errors.Is(err, errNoUser) {
 			t.Errorf("%s: %q, %v, want an error", what, got, err)
 		}
-		if err := errors.Join(os.Chown(file, 0, -1), os.Chown(dir, 0, -1), os.Chmod(file, 0o644)); err != nil { //nolint:security // the mode of the real file
+		if err := errors.Join(os.Chown(file, 0, -1), os.Chown(dir, 0, -1), os.Chmod(file, 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -188,10 +188,30 @@ func TestContainer(t *testing.T) {
 	if out, errs := i.run(t, state, i.hook(t, "cat /home/agent/notes/a")); !strings.Contains(out, "Not the notes.") {
 		t.Errorf("a path below ~: %s%s", out, errs)
 	}
+	if out, errs := i.run(t, state, i.hook(t, "rm -r "+state+"/spool")); !strings.Contains(out, `"deny"`) {
+		t.Errorf("removing the Records: %s%s", out, errs)
+	}
 	// The daemon of the sidecar stores the Records.
 	out, errs = i.run(t, state, `export HOME=/home/agent; grapnel serve --metrics 0.0.0.0:0 2>/dev/null & until grapnel daemon status >/dev/null 2>&1; do sleep 0.05; done; `+push+`; echo; grapnel log; grapnel daemon stop; wait`)
 	if !strings.Contains(out, "no-deploy  kubectl apply -f x") || errs != "" {
 		t.Errorf("with a daemon: %s%s", out, errs)
+	}
+}
+
+// The file for Kubernetes has the paths of the image.
+func TestKubernetes(t *testing.T) {
+	t.Parallel()
+	read := func(name string) string { return readPage(t, filepath.Join("../examples/container", name)) }
+	dockerfile, policy := read("Dockerfile")+"VOLUME /tmp\n", read("policy.yaml")
+	found := 0
+	for _, m := range regexp.MustCompile(`mountPath: ([^,}]+)`).FindAllStringSubmatch(read("kubernetes.yaml"), -1) {
+		found++
+		if !strings.Contains(dockerfile, " "+m[1]+"\n") && !strings.Contains(policy, " "+m[1]+"/") {
+			t.Errorf("neither the image nor its policy has %s", m[1])
+		}
+	}
+	if found < 9 {
+		t.Errorf("only %d mounts", found)
 	}
 }
 
@@ -220,6 +240,8 @@ func TestContainerWithoutHome(t *testing.T) {
 	t.Parallel()
 	i := build(t)
 	list := i.hook(t, "ls")
+	const root = "/srv/state/grapnel"
+	const hook = "grapnel-hook claude-code --root " + root
 	if err := os.Remove(filepath.Join(i.root, "etc/grapnel/home")); err != nil {
 		t.Fatal(err)
 	}
@@ -229,11 +251,11 @@ func TestContainerWithoutHome(t *testing.T) {
 			t.Errorf("no %q in %s", want, out)
 		}
 	}
-	if err := os.MkdirAll(filepath.Join(i.root, "srv/state"), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(i.root, "srv/state/grapnel/state"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(i.root, "srv/grapnel.yaml"), "version: 1\nhooks:\n  - {name: no-push, on: tool.before, match: {command: git push}, block: No.}\n")
-	out, errs := i.run(t, "/srv/state", event("git push")+"grapnel-hook claude-code --root /srv; echo; grapnel log --root /srv; grapnel doctor --no-run --root /srv || true")
+	write(t, filepath.Join(i.root, "srv/state/grapnel/grapnel.yaml"), "version: 1\nhooks:\n  - {name: no-push, on: tool.before, match: {command: git push}, block: No.}\n")
+	out, errs := i.run(t, root+"/state", event("git push")+hook+"; echo; grapnel log --root "+root+"; grapnel doctor --no-run --root "+root+" || true")
 	for _, want := range []string{`"deny"`, "no-push  git push", "warn user.home"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in %s%s", want, out, errs)
@@ -242,13 +264,16 @@ func TestContainerWithoutHome(t *testing.T) {
 	if errs != "" {
 		t.Error(errs)
 	}
+	if out, errs := i.run(t, root+"/state", event("rm -r "+root+"/state/spool")+hook); !strings.Contains(out, `"deny"`) {
+		t.Errorf("removing the Records: %s%s", out, errs)
+	}
 }
 
 // Policies in a directory that other users can write, such as one of a config map, are refused.
 func TestContainerWithOpenPolicies(t *testing.T) {
 	t.Parallel()
 	i := build(t)
-	if err := os.Chmod(filepath.Join(i.root, "etc/grapnel/policy.d"), 0o777); err != nil { //nolint:security // the attack
+	if err := os.Chmod(filepath.Join(i.root, "etc/grapnel/policy.d"), 0o777); err != nil {
 		t.Fatal(err)
 	}
 	if out, _ := i.run(t, state, i.hook(t, "ls")); !strings.Contains(out, `"deny"`) || !strings.Contains(out, "users other than root can write to it (mode 0777)") {

@@ -105,7 +105,7 @@ hooks:
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer admin.Close(t.Context())
+	defer func() { _ = admin.Close(t.Context()) }()
 	if _, err := admin.Exec(t.Context(), "CREATE ROLE grafana LOGIN PASSWORD 'g' IN ROLE grapnel_reader"); err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ hooks:
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close(t.Context())
+	defer func() { _ = conn.Close(t.Context()) }()
 	if _, err := conn.Exec(t.Context(), "DELETE FROM grapnel.machine"); err == nil {
 		t.Error("the login may do more than read")
 	}
