@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/grapnel-dev/grapnel/internal/owner"
@@ -32,13 +33,32 @@ const homeFile = "/etc/grapnel/home"
 const maxHome = 4 << 10
 
 // Dir returns the home directory from the user database. For a user that the database does not
-// know, it returns the path in /etc/grapnel/home.
+// know, it returns the path in /etc/grapnel/home. It keeps the result, but no error.
 //
 // It does not use os/user. Without cgo, os/user falls back to $HOME if /etc/passwd does not
 // contain the user, and a project could then choose the installation. With cgo, os/user makes the
 // hook program dynamically linked, which starts more slowly. For users of a directory service,
 // Dir runs getent.
 func Dir() (string, error) {
+	found.Lock()
+	defer found.Unlock()
+	if found.dir != "" {
+		return found.dir, nil
+	}
+	dir, err := find()
+	if err == nil {
+		found.dir = dir
+	}
+	return dir, err
+}
+
+// found is the home directory, because to look it up may start a program.
+var found struct {
+	sync.Mutex
+	dir string
+}
+
+func find() (string, error) {
 	dir, err := lookup(5)
 	if errors.Is(err, errNoUser) {
 		return unknown(homeFile, err)

@@ -50,13 +50,13 @@ func TestNoPasswd(t *testing.T) {
 }
 
 // Environment variables from an agent's project settings must not change the home directory.
-func TestDirIgnoresEnvironment(t *testing.T) {
-	before, errBefore := Dir()
+func TestHomeIgnoresEnvironment(t *testing.T) {
+	before, errBefore := find()
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("USER", "mallory")
-	after, errAfter := Dir()
+	after, errAfter := find()
 	if before != after || (errBefore == nil) != (errAfter == nil) {
-		t.Errorf("Dir changed with the environment: %q, %v became %q, %v", before, errBefore, after, errAfter)
+		t.Errorf("find changed with the environment: %q, %v became %q, %v", before, errBefore, after, errAfter)
 	}
 }
 
