@@ -8,18 +8,8 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/machines"
 )
 
-// newGroup returns what forwards the Records of a daemon.
-func newGroup(d *daemon) *forwarding.Group {
-	g := forwarding.NewGroup(d.place, d.store, d.log)
-	targets, err := forwarding.Targets(d.place)
-	if err != nil {
-		d.log.Warn("Records are not forwarded until the policies can be read", "error", err)
-	}
-	g.Set(targets)
-	return g
-}
-
-// alive stores a heartbeat at once and then regularly, until ctx is done, while Records are forwarded.
+// alive stores a heartbeat at once and then regularly, until ctx is done, while Records are forwarded. It
+// also reads the targets again: with managed policies, this daemon may get no event that loads them.
 func (d *daemon) alive(ctx context.Context) error {
 	tick := time.NewTicker(machines.Every)
 	defer tick.Stop()
@@ -33,6 +23,17 @@ func (d *daemon) alive(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
+			d.readTargets()
 		}
 	}
+}
+
+// readTargets reads which targets the policies list. If a policy cannot be read, the last ones stay.
+func (d *daemon) readTargets() {
+	targets, err := forwarding.Targets(d.place)
+	if err != nil {
+		d.log.Warn("changed targets of Records are not used until the policies can be read", "error", err)
+		return
+	}
+	d.forward.Set(targets)
 }

@@ -98,7 +98,8 @@ func (d *daemon) run(ctx context.Context) (err error) {
 		return errors.Join(err, l.Close())
 	}
 	defer func() { err = errors.Join(err, d.store.Close()) }()
-	d.forward = newGroup(d)
+	d.forward = forwarding.NewGroup(d.place, d.store, d.log)
+	d.readTargets()
 	d.oldLosses = spool.ReadLosses(d.place.Spool(), d.begun)
 	if err := spool.ReserveLosses(d.place.Spool()); err != nil {
 		d.log.Warn("cannot create the file that counts lost records", "error", err)
