@@ -74,6 +74,14 @@ func (c *console) forward(ctx context.Context, place local.Place, wait time.Dura
 	return failed
 }
 
+// typed returns a usage error for the URL of a server that should not be an argument.
+func typed(to string) error {
+	if err := forwarding.CheckTyped(to); err != nil {
+		return cli.Usage(cli.WithHint(err, "write the password into a file, such as ~/.pgpass, or name the file: --credentials FILE"))
+	}
+	return nil
+}
+
 func newForwardSetup(c *console) *cobra.Command {
 	var days int
 	var credentials, ca string
@@ -92,6 +100,9 @@ The command can run at any time again. It keeps all Records.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if days < 0 {
 				return cli.Usage(cli.WithHint(fmt.Errorf("--days %d: the number must not be negative", days), "leave the flag out to keep the number as it is"))
+			}
+			if err := typed(args[0]); err != nil {
+				return err
 			}
 			if forwarding.IsPostgres(args[0]) {
 				before, after, err := postgres.Setup(cmd.Context(), postgres.Options{URL: args[0], Credentials: credentials, CA: ca}, days)

@@ -32,6 +32,9 @@ func (d *database) flags(cmd *cobra.Command) {
 func (d *database) options(c *console) (postgres.Options, error) {
 	o := postgres.Options{URL: d.url, Credentials: d.credentials, CA: d.ca}
 	if d.url != "" {
+		if err := typed(d.url); err != nil {
+			return o, err
+		}
 		if !forwarding.IsPostgres(d.url) {
 			return o, cli.Usage(cli.WithHint(fmt.Errorf("--records %s: only a PostgreSQL database can be read", d.url), "write postgres://HOST/DATABASE"))
 		}

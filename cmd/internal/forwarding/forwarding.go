@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -37,6 +38,23 @@ func IsPostgres(to string) bool { return strings.HasPrefix(to, "postgres://") }
 
 // IsNATS reports whether a URL names a stream.
 func IsNATS(to string) bool { return strings.HasPrefix(to, "nats://") }
+
+// CheckTyped returns an error for a URL with a password. Other users see the arguments of a program in the list of processes.
+// The error does not repeat it.
+func CheckTyped(to string) error {
+	u, err := url.Parse(to)
+	if err != nil {
+		return errors.New("the address is not a URL") // the text of the error could contain a password
+	}
+	_, secret := u.User.Password()
+	for name := range u.Query() {
+		secret = secret || strings.Contains(strings.ToLower(name), "password")
+	}
+	if secret || u.User != nil && IsNATS(to) {
+		return errors.New("a URL on the command line cannot contain a password, because other users can see it in the list of processes")
+	}
+	return nil
+}
 
 // dial returns a function that connects to a target.
 func dial(f policyfile.Forward, machine string) func(context.Context) (forward.Target, error) {

@@ -137,6 +137,11 @@ func TestForwardUsage(t *testing.T) {
 	if out, err := m.do(t, "forward"); err == nil || !strings.Contains(out, "no policy lists a target") || !strings.Contains(out, "records: {forward:") {
 		t.Errorf("forward without a target: %v: %s", err, out)
 	}
+	for _, args := range [][]string{{"forward", "setup", "postgres://u:hunter2@db/x"}, {"machines", "--records", "postgres://u:hunter2@db/x"}} {
+		if out, err := m.do(t, args...); err == nil || !strings.Contains(out, "cannot contain a password") || !strings.Contains(out, "--credentials FILE") || strings.Contains(out, "hunter2") {
+			t.Errorf("%s with a password: %v: %s", args[0], err, out)
+		}
+	}
 	if out, err := m.do(t, "forward", "setup", "kafka://x"); err == nil || !strings.Contains(out, "write postgres://HOST/DATABASE") {
 		t.Errorf("setup of another system: %v: %s", err, out)
 	}
