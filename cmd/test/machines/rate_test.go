@@ -4,7 +4,9 @@ package machines
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -38,23 +40,29 @@ func TestRates(t *testing.T) {
 		name string
 		dial func(ctx context.Context, machine string) (forward.Target, error)
 		bulk func(*testing.T, []string) time.Duration
+		size func(*testing.T) int64 // bytes of all Records, with indexes
 	}{
 		{
 			"PostgreSQL", func(ctx context.Context, machine string) (forward.Target, error) {
 				return postgres.Open(ctx, postgres.Options{URL: s.URL("postgres", "postgres"), Credentials: s.Passwords()}, machine)
 			},
 			func(t *testing.T, lines []string) time.Duration { return copyLines(t, s, lines) },
+			func(t *testing.T) int64 { return databaseSize(t, s) },
 		},
 		{
 			"JetStream", func(ctx context.Context, machine string) (forward.Target, error) {
 				return backend.Open(ctx, backend.Options{URL: n.url()}, machine)
 			},
 			func(t *testing.T, lines []string) time.Duration { return publishLines(t, n, lines) },
+			func(t *testing.T) int64 { return streamSize(t, n) },
 		},
 	} {
 		forwarded, bulk := time.Hour, time.Hour
 		for run := 0; run < 3 || run < 10 && bulk.Seconds() < least*forwarded.Seconds(); run++ { // a busy machine needs more runs
 			forwarded = min(forwarded, forwardLines(t, engine.dial, count))
+			if run == 0 {
+				t.Logf("%s: %d bytes per Record of %d bytes", engine.name, engine.size(t)/count, len(record(one, count)))
+			}
 			bulk = min(bulk, engine.bulk(t, lines(t, count)))
 		}
 		ratio := bulk.Seconds() / forwarded.Seconds()
@@ -63,6 +71,52 @@ func TestRates(t *testing.T) {
 			t.Errorf("%s: the ratio to the bulk load is %.2f, want at least %.1f", engine.name, ratio, least)
 		}
 	}
+}
+
+// TestSmallBatches logs the rate of many machines that send a Record at a time, as daemons do, to servers
+// that flush to disk.
+func TestSmallBatches(t *testing.T) {
+	s := postgrestest.Start(t, "fsync=on")
+	n := startNATS(t, "")
+	setUp(t, s, n)
+	for name, dial := range map[string]func(machine string) (forward.Target, error){
+		"PostgreSQL": func(machine string) (forward.Target, error) {
+			return postgres.Open(t.Context(), postgres.Options{URL: s.URL("postgres", "postgres"), Credentials: s.Passwords()}, machine)
+		},
+		"JetStream": func(machine string) (forward.Target, error) {
+			return backend.Open(t.Context(), backend.Options{URL: n.url()}, machine)
+		},
+	} {
+		const machines, each = 32, 200
+		errs := make(chan error, machines)
+		begun := time.Now()
+		for i := range machines {
+			go func() { errs <- sendSingly(t.Context(), dial, fmt.Sprintf("%032x", i), each) }()
+		}
+		for range machines {
+			if err := <-errs; err != nil {
+				t.Error(err)
+			}
+		}
+		t.Logf("%s: %.0f Records/s from %d machines, one at a time", name, machines*each/time.Since(begun).Seconds(), machines)
+	}
+}
+
+// sendSingly sends Records of a machine, each in a batch of its own.
+func sendSingly(ctx context.Context, dial func(string) (forward.Target, error), machine string, count int) error {
+	target, err := dial(machine)
+	if err != nil {
+		return err
+	}
+	defer target.Close()
+	from, err := target.Position(ctx)
+	for i := 0; i < count && err == nil; i++ {
+		text := record(machine, i)
+		l := forward.Line{Seq: int64(i + 1), ID: fmt.Sprint(i), Text: text, Digest: sha256.Sum256(text)}
+		err = target.Send(ctx, from, []forward.Line{l}, 0)
+		from = at(l)
+	}
+	return err
 }
 
 // forwardLines forwards the Records of a new machine.
@@ -83,6 +137,40 @@ func forwardLines(t *testing.T, dial func(context.Context, string) (forward.Targ
 		t.Fatal(err)
 	}
 	return time.Since(begun) // must fire: only the ratio to another time is judged
+}
+
+// databaseSize returns the size of the tables of Records.
+func databaseSize(t *testing.T, s *postgrestest.Server) (size int64) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), s.URL("postgres", "postgres")+"&passfile="+s.Passwords())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	err = conn.QueryRow(t.Context(), "SELECT sum(pg_total_relation_size(inhrelid)) FROM pg_inherits WHERE inhparent = 'grapnel.record'::regclass").Scan(&size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return size
+}
+
+// streamSize returns the size of the messages of the stream.
+func streamSize(t *testing.T, n *stream) int64 {
+	t.Helper()
+	conn, err := nats.Connect(n.url())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := js.Stream(t.Context(), backend.DefaultStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int64(s.CachedInfo().State.Bytes)
 }
 
 // settle waits until a store has indexed its Records, because that takes the same processors.
