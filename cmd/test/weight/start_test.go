@@ -55,10 +55,12 @@ var initializers = map[string]initializing{
 	"grapnel-hook": {each: 16 << 10, total: 80 << 10, pages: 200, more: map[string]int{
 		"github.com/dlclark/regexp2/syntax": 32 << 10, // tables of Unicode classes: 0.15 ms
 	}},
-	"grapnel": {each: 24 << 10, total: 512 << 10, pages: 800, more: map[string]int{
+	"grapnel": {each: 24 << 10, total: 656 << 10, pages: 850, more: map[string]int{
 		"github.com/prometheus/procfs":                   112 << 10, // compiles regular expressions: 0.2 ms
 		"github.com/prometheus/client_golang/prometheus": 80 << 10,  // registers collectors: 0.3 ms
 		"github.com/dlclark/regexp2/syntax":              32 << 10,  // tables of Unicode classes: 0.15 ms
+		"encoding/gob":                                   32 << 10,  // nats.go has a codec that uses it: 0.14 ms
+		"github.com/klauspost/compress/flate":            32 << 10,  // websockets of nats.go: 0.02 ms
 		"github.com/charmbracelet/ultraviolet":           28 << 10,  // tables that the linker keeps, as html/template can call every method
 	}},
 }

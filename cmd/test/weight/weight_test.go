@@ -73,7 +73,7 @@ var neverLinked = map[string]string{
 var layers = [][]string{
 	{"", "internal/presets", "internal/rawjson", "internal/seam"}, // only the root package and the packages that it needs
 	{"dialect", "internal", "policy/policyfile"},
-	{"process", "outbound", "policy", "systems", "builtin", "internal/spool"},
+	{"process", "outbound", "policy", "systems", "builtin", "internal/spool", "backend"},
 	{
 		"packs", "host", "hooktest", "local", "systems", "conformance",
 		"internal/ask", "internal/conformance", "internal/consent", "internal/late", "internal/policytest", "internal/remote", "internal/replay", "internal/sample", "internal/webhook",
