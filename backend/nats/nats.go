@@ -80,8 +80,9 @@ func (o Options) address() (a address, err error) {
 	return a, nil
 }
 
-// connect opens a connection. It does not connect again by itself: the Forwarder does that.
-func connect(ctx context.Context, o Options) (*nats.Conn, address, error) {
+// connect opens a connection. It does not connect again by itself: the Forwarder does that. Answers arrive below
+// the subject inbox, which only this machine needs to read; empty = below _INBOX.
+func connect(ctx context.Context, o Options, inbox string) (*nats.Conn, address, error) {
 	a, err := o.address()
 	if err != nil {
 		return nil, a, err
@@ -98,6 +99,9 @@ func connect(ctx context.Context, o Options) (*nats.Conn, address, error) {
 	}
 	if a.secure {
 		options = append(options, nats.Secure())
+	}
+	if inbox != "" {
+		options = append(options, nats.CustomInboxPrefix(inbox))
 	}
 	conn, err := nats.Connect(a.server, options...)
 	if err != nil {
@@ -135,9 +139,10 @@ func explain(err error, a address) error {
 }
 
 // Setup creates the stream, or changes the time for which it keeps messages. 0 days = as before, at first 90. The
-// stream has one replica; "nats stream edit" changes that and all else.
+// stream has one replica; "nats stream edit" changes that and all else. It permits direct reads, because their
+// subjects name the machine: so the server can permit each machine to read its own messages only.
 func Setup(ctx context.Context, o Options, days int) (created bool, err error) {
-	conn, a, err := connect(ctx, o)
+	conn, a, err := connect(ctx, o, "")
 	if err != nil {
 		return false, err
 	}
@@ -151,7 +156,7 @@ func Setup(ctx context.Context, o Options, days int) (created bool, err error) {
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		_, err = js.CreateStream(ctx, jetstream.StreamConfig{
 			Name: a.stream, Description: "Records of Grapnel, a subject for each machine", Subjects: []string{subjects + "*"}, Storage: jetstream.FileStorage,
-			MaxAge: time.Duration(cmp.Or(days, 90)) * day, Duplicates: time.Minute, AllowAtomicPublish: true, DenyDelete: true,
+			MaxAge: time.Duration(cmp.Or(days, 90)) * day, Duplicates: time.Minute, AllowAtomicPublish: true, AllowDirect: true, DenyDelete: true,
 		})
 		if err == nil {
 			return true, nil
@@ -159,7 +164,7 @@ func Setup(ctx context.Context, o Options, days int) (created bool, err error) {
 	}
 	if err == nil {
 		config := stream.CachedInfo().Config
-		config.AllowAtomicPublish = true
+		config.AllowAtomicPublish, config.AllowDirect = true, true
 		if days > 0 {
 			config.MaxAge = time.Duration(days) * day
 		}
@@ -192,7 +197,7 @@ func Open(ctx context.Context, o Options, machine string) (*Target, error) {
 	if !validMachine.MatchString(machine) {
 		return nil, fmt.Errorf("%q is no ID of a machine", machine)
 	}
-	conn, a, err := connect(ctx, o)
+	conn, a, err := connect(ctx, o, nats.InboxPrefix+machine)
 	if err != nil {
 		return nil, err
 	}
