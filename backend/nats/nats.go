@@ -55,7 +55,7 @@ type Options struct {
 	// Credentials is a credentials file; empty = the file in NATS_CREDS, or none.
 	Credentials string
 
-	CA string // a PEM file with the certificate authorities of the server; empty = those of the system
+	CA string // a PEM file with the certificate authorities of the server; empty = the authorities of the system
 }
 
 // An address is a parsed URL.

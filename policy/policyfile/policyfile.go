@@ -375,7 +375,7 @@ type Records struct {
 type Forward struct {
 	To          Word   `json:"to"`                    // URL without a password
 	Credentials string `json:"credentials,omitempty"` // path of a file; empty = the usual place of the target
-	CA          string `json:"ca,omitempty"`          // path of a PEM file of certificate authorities; empty = those of the system
+	CA          string `json:"ca,omitempty"`          // path of a PEM file of certificate authorities; empty = the authorities of the system
 }
 
 // Retention is the `retention:` section: the limits at which the daemon removes the oldest Records.

@@ -57,7 +57,7 @@ func (s states) save(place local.Place) error {
 type Report struct {
 	To string `json:"to"`
 	State
-	Behind int64     `json:"behind"`          // Records that the target does not have yet, not counting those of a spool
+	Behind int64     `json:"behind"`          // Records that the target does not have yet, without the Records of a spool
 	Oldest time.Time `json:"oldest,omitzero"` // of these
 }
 

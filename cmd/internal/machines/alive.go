@@ -27,7 +27,7 @@ import (
 // Every is the time between the heartbeats of a daemon.
 const Every = 5 * time.Minute
 
-// Alive is what a heartbeat says about a machine, in addition to the fields of its Record that name the
+// Alive is the content of a heartbeat, in addition to the fields of its Record that name the
 // machine and its policies.
 type Alive struct {
 	Version string    `json:"version"`           // of Grapnel
@@ -73,7 +73,7 @@ func Beat(ctx context.Context, place local.Place) (id string, err error) {
 	return id, errors.Join(errs, err)
 }
 
-// look collects what a heartbeat says.
+// look collects the content of a heartbeat.
 func look(ctx context.Context, place local.Place) (*Alive, error) {
 	a := &Alive{Version: hookcmd.Version, System: runtime.GOOS + "/" + runtime.GOARCH}
 	count, err := records.Log(place).Count(ctx, time.Now().Add(-24*time.Hour))
