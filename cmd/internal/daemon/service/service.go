@@ -108,17 +108,7 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	d.servers = remote.NewPool()
 	defer func() { err = errors.Join(err, d.servers.Close(context.WithoutCancel(ctx))) }()
 	d.metrics = telemetry.NewMetrics(telemetry.MetricsOptions{Version: hookcmd.Version, Origin: d.place.Identity(), Scope: d.scopeOf, Store: d.storeStats, Forward: d.forwardStats, Deliver: d.deliveryStats, Losses: d.losses})
-	exportOpts, err := telemetry.FromEnv(os.Getenv)
-	if err != nil {
-		d.log.Warn("cannot export telemetry", "error", err)
-	}
-	exportOpts.Version, exportOpts.Origin, exportOpts.Metrics, exportOpts.Log = hookcmd.Version, d.place.Identity(), d.metrics, d.log
-	if exportOpts.RootCAs, err = outbound.Roots(nil, d.place.Reach().CA); err != nil {
-		d.log.Warn("telemetry trusts only the certificate authorities of the system", "error", err)
-	}
-	if d.export, err = telemetry.NewExport(exportOpts); err != nil {
-		d.log.Warn("cannot export telemetry", "error", err)
-	}
+	d.export = d.newExport()
 	d.warm = hookcmd.NewWarm(hookcmd.WarmOptions{State: d.place.State, Keep: d.keepAnswer, Ask: d.servers.Send, Webhook: remote.LookWebhook, Loaded: d.policyLoaded, Observe: d.observe, Unrecorded: d.noRecord})
 	routes := server.Options{
 		Version: hookcmd.Version, Answer: d.answer, Declined: d.declinedFor, Health: d.health,
@@ -272,6 +262,23 @@ func (d *daemon) keepAnswer(ctx context.Context, lines []spool.Made, notices []h
 		fault.At("serve: an answer is kept")
 	}
 	return err
+}
+
+// newExport returns what sends telemetry to collectors; nil = the environment names none, or is wrong.
+func (d *daemon) newExport() *telemetry.Export {
+	o, err := telemetry.FromEnv(os.Getenv)
+	if err != nil {
+		d.log.Warn("cannot export telemetry", "error", err)
+	}
+	o.Version, o.Origin, o.Metrics, o.Log = hookcmd.Version, d.place.Identity(), d.metrics, d.log
+	if o.RootCAs, err = outbound.Roots(nil, d.place.Reach().CA); err != nil {
+		d.log.Warn("telemetry trusts only the certificate authorities of the system", "error", err)
+	}
+	export, err := telemetry.NewExport(o)
+	if err != nil {
+		d.log.Warn("cannot export telemetry", "error", err)
+	}
+	return export
 }
 
 // intake takes the lines of the spool into the store until ctx is done.
