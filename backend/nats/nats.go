@@ -9,6 +9,8 @@
 // The last message of a subject is the position of its machine. A batch names the message that it expects
 // to be the last one, so the server stores it once or not at all, however late it arrives. A window of message IDs
 // would forget them after an outage.
+//
+// The package is no API: it is for the program grapnel.
 package nats
 
 import (
@@ -242,9 +244,9 @@ func (t *Target) Position(ctx context.Context) (p forward.Position, err error) {
 		return p, explain(err, t.address)
 	}
 	t.last = m.Sequence
-	seq, digest := m.Header.Get(seqHeader), m.Header.Get(digestHeader)
-	if n, err := hex.Decode(p.Digest[:], []byte(digest)); err == nil && n == len(p.Digest) {
-		p.Seq, _ = strconv.ParseInt(seq, 10, 64) // a position that no log has: Rewind finds what is there
+	p.Seq, err = strconv.ParseInt(m.Header.Get(seqHeader), 10, 64)
+	if n, failed := hex.Decode(p.Digest[:], []byte(m.Header.Get(digestHeader))); err != nil || failed != nil || n != len(p.Digest) {
+		return forward.Position{Seq: -1}, nil //nolint:nilerr // another program wrote it: Rewind finds what is there
 	}
 	return p, nil
 }

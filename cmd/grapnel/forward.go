@@ -74,8 +74,8 @@ func (c *console) forward(ctx context.Context, place local.Place, wait time.Dura
 	return failed
 }
 
-// typed returns a usage error for the URL of a server that should not be an argument.
-func typed(to string) error {
+// checkTyped returns a usage error for the URL of a server that should not be an argument.
+func checkTyped(to string) error {
 	if err := forwarding.CheckTyped(to); err != nil {
 		return cli.Usage(cli.WithHint(err, "write the password into a file, such as ~/.pgpass, or name the file: --credentials FILE"))
 	}
@@ -101,7 +101,7 @@ The command can run at any time again. It keeps all Records.`,
 			if days < 0 {
 				return cli.Usage(cli.WithHint(fmt.Errorf("--days %d: the number must not be negative", days), "leave the flag out to keep the number as it is"))
 			}
-			if err := typed(args[0]); err != nil {
+			if err := checkTyped(args[0]); err != nil {
 				return err
 			}
 			if forwarding.IsPostgres(args[0]) {

@@ -32,7 +32,7 @@ func (d *database) flags(cmd *cobra.Command) {
 func (d *database) options(c *console) (postgres.Options, error) {
 	o := postgres.Options{URL: d.url, Credentials: d.credentials, CA: d.ca}
 	if d.url != "" {
-		if err := typed(d.url); err != nil {
+		if err := checkTyped(d.url); err != nil {
 			return o, err
 		}
 		if !forwarding.IsPostgres(d.url) {

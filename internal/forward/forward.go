@@ -62,7 +62,7 @@ type Source interface {
 
 // A Target keeps the lines of one machine. Only one goroutine uses it. Its errors name the way out.
 type Target interface {
-	// Position returns the stored position.
+	// Position returns the stored position. A negative Seq means that there are lines, but no position.
 	Position(ctx context.Context) (Position, error)
 
 	// Rewind is called if the lines of the log were sent in part before: the log no longer has the stored
@@ -239,7 +239,7 @@ func (s *sender) begin(ctx context.Context) (_ struct{}, err error) {
 	if err != nil || found && digest == s.at.Digest {
 		return struct{}{}, err
 	}
-	if !found {
+	if !found && s.at.Seq > 0 {
 		// If retention has removed the row, the lines after it are the next ones.
 		if removed, err := s.source.RemovedAfter(ctx, s.at.Seq-1); err != nil || removed > 0 {
 			return struct{}{}, err

@@ -227,6 +227,18 @@ func TestAnotherLog(t *testing.T) {
 	}
 }
 
+// The target has lines without a position, and retention has removed lines.
+func TestNoPosition(t *testing.T) {
+	t.Parallel()
+	l, s := &log{}, &server{at: forward.Position{Seq: -1}, keys: []string{"id00003"}}
+	l.add(ids(5)...)
+	l.removed = 2
+	once(t, l, s)
+	if s.rewinds != 1 || s.missed != 2 || len(s.keys) != 3 {
+		t.Errorf("%d rewinds, %d missed, lines %q, want 1, 2 and three lines", s.rewinds, s.missed, s.keys)
+	}
+}
+
 // Lines of a process that was killed arrive late.
 func TestMoved(t *testing.T) {
 	t.Parallel()

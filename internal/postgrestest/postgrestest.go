@@ -41,7 +41,7 @@ func Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	s := &Server{t: t, bin: programs(t)}
 	var err error
-	if s.Dir, err = os.MkdirTemp("", "pg"); err != nil { //nolint:usetesting // the path of a socket must be short
+	if s.Dir, err = os.MkdirTemp("", "pg"); err != nil { //nolint:usetesting // short, because it has a socket
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(s.Dir) })
@@ -112,7 +112,7 @@ func (s *Server) user() {
 			s.t.Fatal(err)
 		}
 	}
-	if err := os.Chmod(s.Dir, 0o755); err != nil { //nolint:security // root and another user use it
+	if err := os.Chmod(s.Dir, 0o755); err != nil { //nolint:security // the tests connect as another user than the server
 		s.t.Fatal(err)
 	}
 }

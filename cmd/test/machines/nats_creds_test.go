@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"testing"
 	"time"
 
@@ -41,9 +42,7 @@ func (o *operator) config() string {
 	unlimited := map[string]any{"subs": -1, "data": -1, "payload": -1, "imports": -1, "exports": -1, "wildcards": true, "conn": -1, "leaf": -1}
 	plain := o.sign(o.key, public(o.t, system), map[string]any{"type": "account", "version": 2, "limits": unlimited})
 	limits := map[string]any{"mem_storage": -1, "disk_storage": -1, "streams": -1, "consumer": -1}
-	for name, limit := range unlimited {
-		limits[name] = limit
-	}
+	maps.Copy(limits, unlimited)
 	account := o.sign(o.key, public(o.t, o.account), map[string]any{"type": "account", "version": 2, "limits": limits})
 	self := o.sign(o.key, public(o.t, o.key), map[string]any{"type": "operator", "version": 2})
 	return fmt.Sprintf("operator: %s\nsystem_account: %s\nresolver: MEMORY\nresolver_preload: { %s: %s, %s: %s }\n",

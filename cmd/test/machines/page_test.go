@@ -135,7 +135,7 @@ func TestPage(t *testing.T) {
 		c.write("etc/grapnel/policy.d/20-records.yaml", p.blocks("Set up each machine", "yaml")[0])
 		c.write("etc/grapnel/pg_service.conf", p.blocks("Set up each machine", "ini")[0])
 		c.event(t, i)
-		t.Cleanup(func() { _ = exec.Command(grapnel, "daemon", "stop", "--root", c.root).Run() }) //nolint:noctx // the context of the test is done
+		t.Cleanup(func() { _ = exec.Command(grapnel, "daemon", "stop", "--root", c.root).Run() })
 		out := c.shell(p.blocks("Set up each machine", "sh")[0])
 		if !strings.Contains(out, "it has all Records") || !strings.Contains(out, "forward.works") {
 			t.Errorf("machine %d: %s", i, out)
@@ -291,7 +291,7 @@ func (p *page) query(s *postgrestest.Server, script string) (n int) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	defer conn.Close(p.t.Context())
+	defer func() { _ = conn.Close(context.Background()) }()
 	results, err := conn.PgConn().Exec(p.t.Context(), script).ReadAll()
 	if err != nil {
 		p.t.Fatalf("%s: %v", script, err)

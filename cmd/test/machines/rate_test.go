@@ -146,7 +146,7 @@ func databaseSize(t *testing.T, s *postgrestest.Server) (size int64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close(context.Background())
+	defer func() { _ = conn.Close(context.Background()) }()
 	err = conn.QueryRow(t.Context(), "SELECT sum(pg_total_relation_size(inhrelid)) FROM pg_inherits WHERE inhparent = 'grapnel.record'::regclass").Scan(&size)
 	if err != nil {
 		t.Fatal(err)
