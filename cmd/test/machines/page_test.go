@@ -51,6 +51,9 @@ func readPage(t *testing.T, replace *strings.Replacer) *page {
 
 var fence = regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```$")
 
+// statement matches a statement of SQL within a sentence.
+var statement = regexp.MustCompile("`((?:UPDATE|DELETE) [^`]*)`")
+
 // blocks returns the blocks of a section in a language.
 func (p *page) blocks(section, lang string) (list []string) {
 	p.t.Helper()
@@ -182,6 +185,11 @@ func TestPage(t *testing.T) {
 		c.event(t, 20+i) // the daemon reads the policy
 		if out := c.shell(p.blocks("CI runners", "sh")[0]); strings.Count(out, "it has all Records") != 2 {
 			t.Errorf("machine %d: %s", i, out)
+		}
+	}
+	for _, section := range []string{"What one machine can do to others", "Operate"} {
+		for _, m := range statement.FindAllStringSubmatch(p.sections[section], -1) {
+			p.query(s, m[1])
 		}
 	}
 	pair[0].attack(n, ids[1])
