@@ -23,7 +23,7 @@ type Options struct {
 	// the environment, a service file, ~/.pgpass.
 	Credentials string
 
-	CA string // a PEM file with the certificate authorities of the server; empty = those of the system
+	CA string // a PEM file with the certificate authorities of the server; empty = the authorities of the system
 }
 
 // connect opens one connection. On other machines the server must have a valid certificate, unless the

@@ -22,7 +22,7 @@ func newClone(t *testing.T) clone {
 	t.Helper()
 	c := clone{t.TempDir(), t.TempDir(), new(int)}
 	c.write(t, ".ci/run", read(t, ".ci/run"))
-	for _, name := range []string{"engine.go", "dialect/gemini.go", "process/run.go", "cmd/internal/verify/run.go", "docs/README.md", "packs/secrets.yaml", "cmd/grapnel/main.go", "internal/spool/log.go", "policy/parse.go", "cmd/test/bench/main.go", "cmd/internal/web/site.go", "cmd/test/browser/driver.mjs", "Makefile"} {
+	for _, name := range []string{"engine.go", "dialect/gemini.go", "process/run.go", "cmd/internal/verify/run.go", "docs/README.md", "packs/secrets.yaml", "cmd/grapnel/main.go", "internal/spool/log.go", "policy/parse.go", "cmd/test/bench/main.go", "cmd/internal/web/site.go", "backend/nats/nats.go", "cmd/test/browser/driver.mjs", "Makefile"} {
 		c.write(t, name, "1\n")
 	}
 	c.git(t, "init", "-q")
@@ -86,7 +86,7 @@ func (c clone) plan(t *testing.T) []string {
 
 var (
 	short = []string{"test", "test-system", "vectors", "lint"}
-	every = slices.Concat(short, []string{"e2e", "readers", "browser", "chaos", "laws", "bench BENCHFLAGS=-n=1"})
+	every = slices.Concat(short, []string{"e2e", "readers", "browser", "machines", "chaos", "laws", "bench BENCHFLAGS=-n=1"})
 )
 
 // The script runs each long tier whose folders changed since the commit that passed last.
@@ -104,7 +104,8 @@ func TestTiersOfAChange(t *testing.T) {
 		"internal/spool/log.go":       {"chaos", "laws"},
 		"policy/parse.go":             {"chaos", "laws"},
 		"cmd/test/bench/main.go":      {"bench BENCHFLAGS=-n=1"},
-		"cmd/internal/web/site.go":    {"browser"},
+		"cmd/internal/web/site.go":    {"browser", "machines"},
+		"backend/nats/nats.go":        {"machines"},
 		"cmd/test/browser/driver.mjs": {"browser"},
 		"Makefile":                    every[len(short):],
 	} {

@@ -25,7 +25,7 @@ func read(t *testing.T, name string) string {
 func TestTargets(t *testing.T) {
 	t.Parallel()
 	makefile, agents := read(t, "Makefile"), read(t, "AGENTS.md")
-	for _, tier := range []string{"quick", "test", "test-system", "e2e", "readers", "browser", "chaos", "slow"} {
+	for _, tier := range []string{"quick", "test", "test-system", "e2e", "readers", "browser", "machines", "chaos", "slow"} {
 		if !strings.Contains(makefile, "\n"+tier+":") {
 			t.Errorf("the Makefile has no target %s", tier)
 		}
