@@ -11,7 +11,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net/netip"
 	"os"
 	"os/signal"
 	"runtime"
@@ -59,7 +58,7 @@ type agent struct {
 	incremental                               bool
 	parallel                                  int
 	policies                                  []string
-	reachable                                 []netip.Prefix // networks that fetch may reach
+	reachable                                 outbound.Guard // private networks and names that fetch may reach
 
 	cwd      string
 	endpoint *provider
@@ -80,9 +79,10 @@ func (a *agent) parse(args []string) error {
 	flags.BoolVar(&a.incremental, "incremental", false, "judge and show each piece of an answer")
 	flags.IntVar(&a.parallel, "parallel", 4, "maximum `NUMBER` of concurrent tool calls")
 	flags.Func("policy", "additional policy `FILE`, which needs no trust; may be repeated", func(file string) error { a.policies = append(a.policies, file); return nil })
-	flags.Func("network", "private network `CIDR` that fetch may reach; may be repeated", func(network string) error {
-		opened, err := netip.ParsePrefix(network)
-		a.reachable = append(a.reachable, opened)
+	flags.Func("network", "private `NETWORK` or name that fetch may reach, such as 10.1.2.0/24 or *.corp.internal; may be repeated", func(network string) error {
+		opened, err := outbound.ParseGuard([]string{network})
+		a.reachable.Networks = append(a.reachable.Networks, opened.Networks...)
+		a.reachable.Names = append(a.reachable.Names, opened.Names...)
 		return err
 	})
 	err := flags.Parse(args)
@@ -132,7 +132,7 @@ func (a *agent) open() (err error) {
 		return err
 	}
 	a.endpoint = &provider{base: a.base, key: os.Getenv(a.keyEnv), limit: a.timeout}
-	tools := newToolbox(a.keyEnv, outbound.Guard{Networks: a.reachable}, a.printf).tools()
+	tools := newToolbox(a.keyEnv, a.reachable, a.printf).tools()
 	a.loop = a.newLoop(append(tools, task(func() *host.Loop { return a.newLoop(tools) }, a.printf)))
 	a.loop.Show, a.loop.Deliver = a.show, a.deliver
 	a.loop.Provider = host.ProviderFunc(func(ctx context.Context, r *host.Request, yield func(string) error) (*host.Response, error) {

@@ -204,7 +204,7 @@ func TestUsage(t *testing.T) {
 		"flag behind":  {[]string{"do", "--root"}, exitUsage, "--root is after the task"},
 		"no model":     {[]string{"--model", "", "do"}, exitUsage, "no model is set: use --model NAME"},
 		"nothing":      {nil, exitUsage, "no task"},
-		"network":      {[]string{"--network", "here", "do"}, exitUsage, "-network: network \"here\": want"},
+		"network":      {[]string{"--network", "here", "do"}, exitUsage, "-network: name \"here\": a name without a dot is a local name"},
 		"policy":       {[]string{"--policy", "absent.yaml", "do"}, exitFailed, "absent.yaml"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -204,7 +204,7 @@ func TestKubernetes(t *testing.T) {
 	read := func(name string) string { return readPage(t, filepath.Join("../examples/container", name)) }
 	dockerfile, policy := read("Dockerfile")+"VOLUME /tmp\n", read("policy.yaml")
 	found := 0
-	for _, m := range regexp.MustCompile(`mountPath: ([^,}]+)`).FindAllStringSubmatch(read("kubernetes.yaml"), -1) {
+	for _, m := range regexp.MustCompile(`mountPath: ([^,}]+)`).FindAllStringSubmatch(read("kubernetes.yml"), -1) {
 		found++
 		if !strings.Contains(dockerfile, " "+m[1]+"\n") && !strings.Contains(policy, " "+m[1]+"/") {
 			t.Errorf("neither the image nor its policy has %s", m[1])
