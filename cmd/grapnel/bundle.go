@@ -249,7 +249,7 @@ func (c *console) bundleFailure(err error) error {
 }
 
 func newBundlePull(c *console) *cobra.Command {
-	var networks []string
+	var networks, authorities []string
 	cmd := &cobra.Command{
 		Use:   "pull URL",
 		Short: "Bring a signed policy from a server to this machine",
@@ -260,7 +260,7 @@ The policy must be signed by a key in /etc/grapnel/keys.pub, newer than the last
 and valid for this version of Grapnel. Otherwise the last policy stays in force.
 
 Exit code 0: the policy of the server is in force; 1: it is not.`,
-		Example: "  grapnel bundle pull https://config.example.com/grapnel/policy.yaml\n  grapnel bundle pull https://10.1.2.3/policy.yaml --network 10.1.2.0/24 --json",
+		Example: "  grapnel bundle pull https://config.example.com/grapnel/policy.yaml\n  grapnel bundle pull https://10.1.2.3/policy.yaml --network 10.1.2.0/24 --ca /etc/ssl/corp.pem",
 		Args:    usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			place, err := c.Place()
@@ -271,7 +271,7 @@ Exit code 0: the policy of the server is in force; 1: it is not.`,
 			if err != nil {
 				return cli.Usage(fmt.Errorf("--network: %w", err))
 			}
-			puller := &bundle.Puller{Place: place, Client: outbound.NewClient(&outbound.Options{Guard: guard}), Now: time.Now, Wait: briefly}
+			puller := &bundle.Puller{Place: place, Client: outbound.NewClient(&outbound.Options{Guard: guard, CA: authorities}), Now: time.Now, Wait: briefly}
 			got, err := puller.Pull(cmd.Context(), args[0])
 			if err != nil {
 				return c.bundleFailure(err)
@@ -287,7 +287,8 @@ Exit code 0: the policy of the server is in force; 1: it is not.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringArrayVar(&networks, "network", nil, "private `NETWORK` that the server may be in, such as 10.1.2.0/24; repeatable")
+	cmd.Flags().StringArrayVar(&networks, "network", nil, "private `NETWORK` or name of the server, such as 10.1.2.0/24 or *.corp.internal; repeatable")
+	cmd.Flags().StringArrayVar(&authorities, "ca", nil, "trust the certificate authorities in this PEM `FILE`, too; repeatable")
 	return c.jsonFlag(cmd)
 }
 

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// The program pulls what it signed from a server whose certificate the system trusts, and the hook
+// The program pulls what it signed from a server with a private authority, and the hook
 // program enforces it.
 func TestBundle(t *testing.T) {
 	t.Parallel()
@@ -25,7 +25,7 @@ func TestBundle(t *testing.T) {
 	run := func(stdin string, args ...string) (stdout, stderr string) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), args[0], args[1:]...)
-		cmd.Dir, cmd.Env, cmd.Stdin = dir, append(os.Environ(), "SSL_CERT_FILE="+trusted, "SSL_CERT_DIR="+dir), strings.NewReader(stdin)
+		cmd.Dir, cmd.Stdin = dir, strings.NewReader(stdin)
 		var out, err bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &err
 		_ = cmd.Run() // the texts are checked
@@ -50,7 +50,7 @@ func TestBundle(t *testing.T) {
 	write("ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
 	write("policy.yaml", "version: 1\nrevision: 1\nexpires: 2089-12-31\nhooks:\n  - {name: no-rm, on: tool.before, match: {command: rm}, block: not in this company}\n")
 	url := server.URL + "/policy.yaml"
-	pull := []string{"grapnel", "bundle", "pull", url, "--root", "r", "--network", "127.0.0.0/8"}
+	pull := []string{"grapnel", "bundle", "pull", url, "--root", "r", "--ca", trusted, "--network", "127.0.0.0/8"}
 	_, err := run("", pull...)
 	wants("no keys", err, "keys.pub does not exist")
 	run("", "grapnel", "bundle", "keygen", "--no-password")
@@ -66,6 +66,8 @@ func TestBundle(t *testing.T) {
 	_, err = run("", pull[:len(pull)-2]...)
 	wants("a private address", err, "127.0.0.1 is loopback")
 	wants("a private address", err, "--network")
+	_, err = run("", "grapnel", "bundle", "pull", url, "--root", "r", "--network", "127.0.0.0/8")
+	wants("an unknown authority", err, "certificate")
 	out, err = run("", pull...)
 	wants("pull", out+err, "revision 1 is in force now: ")
 	out, _ = run("", append(pull, "--json")...)
