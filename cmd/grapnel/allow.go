@@ -180,6 +180,7 @@ func (c *console) makeRule(ctx context.Context, place local.Place, call *allow.C
 		return err
 	}
 	fmt.Fprintf(c.Out, "%s does not ask about this command any more\n", strings.Join(rule.Hooks, ", "))
+	defer rule.Settle(place)
 	if call.Request == nil {
 		return nil
 	}

@@ -317,3 +317,18 @@ func (r *Rule) Write(place local.Place) error {
 	}
 	return nil
 }
+
+// Settle waits until hooks use the written policy: for a moment they take a changed file for half
+// saved. The next call of the agent would otherwise meet the old rule. Answer the waiting call first,
+// because a yes to a question of older policies is refused.
+func (r *Rule) Settle(place local.Place) {
+	const moment = 20 * time.Millisecond
+	for range 100 {
+		req := place.Request(place.Files(nil, nil), nil)
+		req.Settled = true
+		if slices.ContainsFunc(policy.Load(req).Files, func(f policy.Loaded) bool { return f.Digest == digest.Of(r.changed) }) {
+			return
+		}
+		time.Sleep(moment)
+	}
+}

@@ -21,6 +21,7 @@ type Inbox interface {
 	Decide(id string, d allow.Decision) (answer *approval.Answer, first bool, err error)
 	Propose(ctx context.Context, id string) (*allow.Rule, error) // a rule that lets the call of a request pass
 	Write(r *allow.Rule) error
+	Settle(r *allow.Rule) // waits until a rule is in force
 	Grants() ([]approval.Grant, error)
 	Revoke(grant string) error
 }
@@ -144,6 +145,7 @@ func (s *Site) makeRule(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.decide(w, r, id, allow.Decision{Where: inBrowser, Yes: true})
+	s.Inbox.Settle(rule) // the browser gets the page when this returns
 }
 
 // revoke ends a grant.

@@ -85,6 +85,8 @@ func (i testInbox) Propose(_ context.Context, id string) (*allow.Rule, error) {
 
 func (i testInbox) Write(*allow.Rule) error { return nil }
 
+func (i testInbox) Settle(*allow.Rule) {}
+
 func (i testInbox) Revoke(string) error { return nil }
 
 // clock is a clock that a test sets.

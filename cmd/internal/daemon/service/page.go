@@ -109,6 +109,7 @@ func (p pageInbox) Propose(ctx context.Context, id string) (*allow.Rule, error) 
 }
 
 func (p pageInbox) Write(r *allow.Rule) error { return r.Write(p.place) }
+func (p pageInbox) Settle(r *allow.Rule)      { r.Settle(p.place) }
 
 func (p pageInbox) Revoke(id string) error {
 	g, err := allow.Select(p.place, id)
