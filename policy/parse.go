@@ -184,7 +184,7 @@ func (p *fileParser) policy(n *yaml.Node) *policyfile.Policy {
 		{"retention", func(n *yaml.Node) { policy.Retention = p.retention(n) }},
 		{"redact", func(n *yaml.Node) { policy.Redact = p.redact(n) }},
 		{"networks", func(n *yaml.Node) { policy.Networks = p.networks(n) }},
-		{"ca", func(n *yaml.Node) { policy.CA = p.word(n) }},
+		{"ca", func(n *yaml.Node) { policy.CA = p.authorities(n) }},
 		{"grants", func(n *yaml.Node) { policy.Grants = p.grants(n) }},
 		{"trust", func(n *yaml.Node) { policy.Vouches = p.vouches(n) }},
 		{"revision", func(n *yaml.Node) { policy.Revision = p.revision(n) }},

@@ -80,6 +80,8 @@ var parseErrors = map[string]struct{ in, want string }{
 	"records without a decision":        {"version: 1\nrecords: {drop: /decision}\n", "a record needs /decision (write `keep: metadata` to store no events)"},
 	"records without hooks":             {"version: 1\nrecords: {drop: /hooks/*/*}\n", "a record needs /hooks/*/*"},
 	"records of no pattern":             {"version: 1\nrecords: {replace: [{pattern: '(', with: x}]}\n", `the syntax is RE2`},
+	"ca of a number":                    {"version: 1\nca: -1\n", "p.yaml:2:5: want the path of a file, not a number"},
+	"group of a number":                 {"version: 1\nhooks:\n  - {name: x, on: tool.before, block: No., groups: [-1]}\n", "want the name of a group of machines, not a number"},
 	"forward no list":                   {"version: 1\nrecords: {forward: 'postgres://db/x'}\n", "p.yaml:2:20: forward must be a list of targets"},
 	"forward to nothing":                {"version: 1\nrecords: {forward: [{ca: /etc/ca.pem}]}\n", "p.yaml:2:22: the entry has no `to` (write for example to: postgres://db.example.com/grapnel"},
 	"forward with a password":           {"version: 1\nrecords: {forward: [{to: 'postgres://u:hunter2@db/x'}]}\n", "p.yaml:2:26: a policy cannot contain a password (write the path of a file"},

@@ -82,6 +82,14 @@ func (p *fileParser) target(n *yaml.Node) policyfile.Word {
 	return word(n)
 }
 
+// authorities parses the path of a file with certificate authorities.
+func (p *fileParser) authorities(n *yaml.Node) policyfile.Word {
+	if n.Kind == yaml.Number || n.Kind == yaml.Bool {
+		p.fail(n, "write for example ca: /etc/ssl/corp-ca.pem", "want the path of a file, not %s", n.Kind)
+	}
+	return p.word(n)
+}
+
 // absolute parses the absolute path of a file.
 func (p *fileParser) absolute(n *yaml.Node) string {
 	name := p.text(n)

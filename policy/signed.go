@@ -40,6 +40,9 @@ func (p *fileParser) expires(n *yaml.Node) int64 {
 
 // group checks the name of a group of machines.
 func (p *fileParser) group(n *yaml.Node) {
+	if n.Kind == yaml.Number || n.Kind == yaml.Bool {
+		p.fail(n, "write it in quotes", "want the name of a group of machines, not %s", n.Kind)
+	}
 	if strings.ContainsFunc(n.Text, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '#' }) {
 		p.fail(n, "use letters, digits and dashes", "%q is not the name of a group of machines", n.Text)
 	}
