@@ -267,7 +267,7 @@ func (s *sender) batch(ctx context.Context) (sent, error) {
 		return sent{}, err
 	}
 	var missed int64
-	if lines[0].Seq != s.after+1 {
+	if lines[0].Seq != s.after+1 && s.after == s.at.Seq { // after a rewind, the target may have what was removed
 		if missed, err = s.source.RemovedAfter(ctx, s.after); err != nil {
 			return sent{}, err
 		}
