@@ -12,8 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/grapnel-dev/grapnel/cmd/internal/forwarding"
 	"github.com/grapnel-dev/grapnel/cmd/internal/machines"
 	"github.com/grapnel-dev/grapnel/internal/await"
@@ -54,11 +52,8 @@ func (m machine) reports(t *testing.T) []forwarding.Report {
 
 func count(t *testing.T, s *postgrestest.Server) (n int) {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), s.URL("postgres", "postgres")+"&passfile="+s.Passwords())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close(context.Background()) }()
+	conn := connect(t, s)
+	defer func() { _ = conn.Close(context.Background()) }() // it is called again and again
 	if err := conn.QueryRow(t.Context(), "SELECT count(*) FROM grapnel.records WHERE event = 'tool.before'").Scan(&n); err != nil {
 		t.Fatal(err)
 	}

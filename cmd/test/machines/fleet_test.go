@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/grapnel-dev/grapnel/backend/postgres"
@@ -200,17 +199,24 @@ func TestFleet(t *testing.T) {
 	checkNATS(t, n, checkPostgres(t, s, fleet*each))
 }
 
-// checkPostgres checks that the database has a number of Records and any number of heartbeats, in the order of
-// each machine. It returns the number of both.
-func checkPostgres(t *testing.T, s *postgrestest.Server, want int) (rows int) {
+// connect returns a connection of the owner to a database until the test ends.
+func connect(t *testing.T, s *postgrestest.Server) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), s.URL("postgres", "postgres")+"&passfile="+s.Passwords())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = conn.Close(context.Background()) }()
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return conn
+}
+
+// checkPostgres checks that the database has a number of Records and any number of heartbeats, in the order of
+// each machine. It returns the number of both.
+func checkPostgres(t *testing.T, s *postgrestest.Server, want int) (rows int) {
+	t.Helper()
+	conn := connect(t, s)
 	var records, ids, disorder, machines, missed, repaired int
-	err = conn.QueryRow(t.Context(), `SELECT count(*), count(*) FILTER (WHERE event <> 'native.grapnel.alive'), count(DISTINCT (machine, id)), count(*) FILTER (WHERE seq <= before)
+	err := conn.QueryRow(t.Context(), `SELECT count(*), count(*) FILTER (WHERE event <> 'native.grapnel.alive'), count(DISTINCT (machine, id)), count(*) FILTER (WHERE seq <= before)
 		FROM (SELECT *, lag(seq) OVER (PARTITION BY machine ORDER BY num) AS before FROM grapnel.record) r`).Scan(&rows, &records, &ids, &disorder)
 	if err == nil {
 		err = conn.QueryRow(t.Context(), "SELECT count(*), sum(missed), sum(repaired) FROM grapnel.machines").Scan(&machines, &missed, &repaired)
@@ -227,15 +233,7 @@ func checkPostgres(t *testing.T, s *postgrestest.Server, want int) (rows int) {
 // checkNATS does the same for the stream.
 func checkNATS(t *testing.T, n *stream, want int) {
 	t.Helper()
-	conn, err := nats.Connect(n.url())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	js, err := jetstream.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	js := n.client(t)
 	consumer, err := js.OrderedConsumer(t.Context(), backend.DefaultStream, jetstream.OrderedConsumerConfig{HeadersOnly: true})
 	if err != nil {
 		t.Fatal(err)

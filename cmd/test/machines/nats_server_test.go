@@ -12,6 +12,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
@@ -68,3 +71,18 @@ func (s *stream) kill() {
 }
 
 func (s *stream) url() string { return "nats://127.0.0.1:" + s.port }
+
+// client returns a connection to the server until the test ends.
+func (s *stream) client(t *testing.T, options ...jetstream.JetStreamOpt) jetstream.JetStream {
+	t.Helper()
+	conn, err := nats.Connect(s.url())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	js, err := jetstream.New(conn, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return js
+}

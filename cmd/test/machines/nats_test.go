@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/grapnel-dev/grapnel/internal/forward"
@@ -44,15 +43,7 @@ func openStream(t *testing.T, n *stream) *backend.Target {
 // bodies returns the messages of a stream.
 func bodies(t *testing.T, n *stream) (all []string) {
 	t.Helper()
-	conn, err := nats.Connect(n.url())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	js, err := jetstream.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	js := n.client(t)
 	consumer, err := js.OrderedConsumer(t.Context(), backend.DefaultStream, jetstream.OrderedConsumerConfig{})
 	if err != nil {
 		t.Fatal(err)
@@ -122,15 +113,7 @@ func TestStream(t *testing.T) {
 
 func editStream(t *testing.T, n *stream, edit func(*jetstream.StreamConfig)) {
 	t.Helper()
-	conn, err := nats.Connect(n.url())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	js, err := jetstream.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	js := n.client(t)
 	s, err := js.Stream(t.Context(), backend.DefaultStream)
 	if err != nil {
 		t.Fatal(err)

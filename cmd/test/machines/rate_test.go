@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/grapnel-dev/grapnel/backend/postgres"
@@ -142,12 +141,8 @@ func forwardLines(t *testing.T, dial func(context.Context, string) (forward.Targ
 // databaseSize returns the size of the tables of Records.
 func databaseSize(t *testing.T, s *postgrestest.Server) (size int64) {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), s.URL("postgres", "postgres")+"&passfile="+s.Passwords())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close(context.Background()) }()
-	err = conn.QueryRow(t.Context(), "SELECT sum(pg_total_relation_size(inhrelid)) FROM pg_inherits WHERE inhparent = 'grapnel.record'::regclass").Scan(&size)
+	conn := connect(t, s)
+	err := conn.QueryRow(t.Context(), "SELECT sum(pg_total_relation_size(inhrelid)) FROM pg_inherits WHERE inhparent = 'grapnel.record'::regclass").Scan(&size)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,15 +152,7 @@ func databaseSize(t *testing.T, s *postgrestest.Server) (size int64) {
 // streamSize returns the size of the messages of the stream.
 func streamSize(t *testing.T, n *stream) int64 {
 	t.Helper()
-	conn, err := nats.Connect(n.url())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	js, err := jetstream.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	js := n.client(t)
 	s, err := js.Stream(t.Context(), backend.DefaultStream)
 	if err != nil {
 		t.Fatal(err)
@@ -210,11 +197,7 @@ func lines(t *testing.T, count int) []string {
 // copyLines loads Records with COPY.
 func copyLines(t *testing.T, s *postgrestest.Server, lines []string) time.Duration {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), s.URL("postgres", "postgres")+"&passfile="+s.Passwords())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close(context.Background()) }()
+	conn := connect(t, s)
 	rows := make([][]any, len(lines))
 	for i, line := range lines {
 		var e store.Row
@@ -224,7 +207,7 @@ func copyLines(t *testing.T, s *postgrestest.Server, lines []string) time.Durati
 		rows[i] = []any{e.Machine, int64(i), "", e.ID, e.Time, e.Agent, e.Session, string(e.Event), e.Tool, e.Decision.String(), e.Host, e.User, e.PolicyDigest, e.MS, line}
 	}
 	begun := time.Now()
-	_, err = conn.CopyFrom(t.Context(), pgx.Identifier{"grapnel", "record"}, []string{"machine", "seq", "late_key", "id", "time", "agent", "session", "event", "tool", "decision", "host", "user", "policy_digest", "ms", "record"}, pgx.CopyFromRows(rows))
+	_, err := conn.CopyFrom(t.Context(), pgx.Identifier{"grapnel", "record"}, []string{"machine", "seq", "late_key", "id", "time", "agent", "session", "event", "tool", "decision", "host", "user", "policy_digest", "ms", "record"}, pgx.CopyFromRows(rows))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,15 +217,7 @@ func copyLines(t *testing.T, s *postgrestest.Server, lines []string) time.Durati
 // publishLines publishes Records without waiting for each answer.
 func publishLines(t *testing.T, n *stream, lines []string) time.Duration {
 	t.Helper()
-	conn, err := nats.Connect(n.url())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	js, err := jetstream.New(conn, jetstream.WithPublishAsyncMaxPending(4000))
-	if err != nil {
-		t.Fatal(err)
-	}
+	js := n.client(t, jetstream.WithPublishAsyncMaxPending(4000))
 	begun := time.Now()
 	for _, line := range lines {
 		if _, err := js.PublishAsync("grapnel.records.bulk", []byte(line)); err != nil {
