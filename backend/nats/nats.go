@@ -9,8 +9,6 @@
 // The last message of a subject is the position of its machine. A batch names the message that it expects
 // to be the last one, so the server stores it once or not at all, however late it arrives. A window of message IDs
 // would forget them after an outage.
-//
-// The package is no API: it is for the program grapnel.
 package nats
 
 import (
@@ -124,7 +122,7 @@ func explain(err error, a address) error {
 	hint := ""
 	switch {
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked), errors.Is(err, nats.ErrPermissionViolation):
-		hint = "the server refuses the credentials: check the credentials file (credentials: or NATS_CREDS), and that it permits " + subjects + "ID and $JS.API.>"
+		hint = "the server refuses the credentials: check the credentials file (credentials: or NATS_CREDS), and that it permits " + subjects + "ID and the other subjects that docs/many-machines.md lists"
 	case errors.Is(err, nats.ErrSecureConnWanted):
 		hint = "the server has no TLS: give it a certificate, or add ?tls=no to the address"
 	case errors.Is(err, jetstream.ErrStreamNotFound):

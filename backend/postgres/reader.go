@@ -142,20 +142,18 @@ func (r *Reader) Decisions(ctx context.Context, since time.Time) ([]Decision, er
 
 // A Hook has the counts of a hook. Times are in milliseconds.
 type Hook struct {
-	Name, Source              string
-	Runs                      int
-	Errors, Timeouts, Opened  int
-	LastError                 string
-	P50, P95, Max             float64
-	Observed, Blocked, Asking int
+	Name, Source             string
+	Runs                     int
+	Errors, Timeouts, Opened int
+	LastError                string
+	P50, P95, Max            float64
 }
 
 // Hooks counts the runs of each hook in the newest rows.
 func (r *Reader) Hooks(ctx context.Context, after int64) ([]Hook, error) {
 	rows, err := r.pool.Query(ctx, `SELECT coalesce(hook, ''), coalesce(source, ''), count(*), count(error), count(*) FILTER (WHERE cause = 'timeout'), count(*) FILTER (WHERE fail_open),
 			coalesce((array_agg(error ORDER BY num DESC) FILTER (WHERE error IS NOT NULL))[1], ''),
-			percentile_cont(0.5) WITHIN GROUP (ORDER BY coalesce(ms, 0)), percentile_cont(0.95) WITHIN GROUP (ORDER BY coalesce(ms, 0)), max(coalesce(ms, 0)),
-			count(*) FILTER (WHERE observed), count(*) FILTER (WHERE decision = 'block'), count(*) FILTER (WHERE decision = 'ask')
+			percentile_cont(0.5) WITHIN GROUP (ORDER BY coalesce(ms, 0)), percentile_cont(0.95) WITHIN GROUP (ORDER BY coalesce(ms, 0)), max(coalesce(ms, 0))
 		FROM grapnel.hook_runs WHERE num > $1 GROUP BY 1, 2 ORDER BY 9 DESC LIMIT 1000`, after)
 	return collect[Hook](r, rows, err)
 }

@@ -150,7 +150,7 @@ func (t *Target) repair(ctx context.Context, from forward.Position, line forward
 	line.Text = plain(whole)
 	err := t.store(ctx, from, []forward.Line{line}, missed, 1)
 	if refused(err) {
-		line.Text = stub(whole, &line, err)
+		line.Text = notice(whole, &line, err)
 		err = t.store(ctx, from, []forward.Line{line}, missed, 1)
 	}
 	return err
@@ -172,9 +172,9 @@ func plain(line []byte) []byte {
 	return bytes.ToValidUTF8(line, []byte("\ufffd"))
 }
 
-// stub returns a Record that says why the Record is missing. Its time is the time of the Record, or the
+// notice returns a Record that says why the Record is missing. Its time is the time of the Record, or the
 // zero time of Unix if the database cannot hold that.
-func stub(text []byte, line *forward.Line, why error) []byte {
+func notice(text []byte, line *forward.Line, why error) []byte {
 	var rec struct {
 		Time time.Time `json:"time"`
 	}

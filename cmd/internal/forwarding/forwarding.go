@@ -166,7 +166,7 @@ func Once(ctx context.Context, place local.Place, last string, log *slog.Logger)
 	for {
 		s, err := store.Open(place.Store(), nil)
 		if err == nil {
-			return errors.Join(once(ctx, place, s, targets, log), s.Close())
+			return errors.Join(sendNow(ctx, place, s, targets, log), s.Close())
 		}
 		if !errors.Is(err, store.ErrLocked) {
 			return err
@@ -203,18 +203,19 @@ func rowOf(ctx context.Context, place local.Place, id string) (seq int64, err er
 	return 0, nil
 }
 
-func once(ctx context.Context, place local.Place, s *store.Store, targets []policyfile.Forward, log *slog.Logger) error {
+// sendNow reads the lines of the spool into the store, and sends the Records of the store.
+func sendNow(ctx context.Context, place local.Place, s *store.Store, targets []policyfile.Forward, log *slog.Logger) error {
 	in := &store.Intake{Spool: place.Spool(), Store: s}
 	if _, err := in.Once(ctx); err != nil {
 		return fmt.Errorf("cannot read all Records: %w", err)
 	}
 	g := NewGroup(place, s, log)
 	g.Set(targets)
-	return g.once(ctx)
+	return g.sendNow(ctx)
 }
 
-// once sends the existing Records to all targets.
-func (g *Group) once(ctx context.Context) error {
+// sendNow sends the existing Records to all targets.
+func (g *Group) sendNow(ctx context.Context) error {
 	g.mu.Lock()
 	want := g.want
 	g.mu.Unlock()
