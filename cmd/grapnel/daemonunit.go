@@ -12,7 +12,7 @@ import (
 )
 
 func newDaemonUnit(c *console) *cobra.Command {
-	var systemd, launchd, write bool
+	var systemd, launchd, write, allUsers bool
 	var metrics string
 	cmd := &cobra.Command{
 		Use:   "unit",
@@ -23,12 +23,18 @@ func newDaemonUnit(c *console) *cobra.Command {
   systemd  ~/.config/systemd/user/grapnel.service ($XDG_CONFIG_HOME is honored)
   launchd  ~/Library/LaunchAgents/dev.grapnel.daemon.plist
 
+With --all-users, it is a unit for the system manager of systemd, for one daemon for all users:
+/etc/systemd/system/grapnel.service.
+
 The file contains the path of this program. Write it again after you move the program.`,
 		Example: "  grapnel daemon unit\n  grapnel daemon unit --write && systemctl --user enable --now grapnel",
 		Args:    usageArgs(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
 			if systemd && launchd {
 				return cli.Usage(errors.New("--systemd and --launchd cannot be used together"))
+			}
+			if allUsers && (launchd || c.Root != "") {
+				return cli.Usage(errors.New("--all-users cannot be used with --launchd or --root"))
 			}
 			if write && c.Root != "" {
 				return cli.Usage(cli.WithHint(errors.New("--write changes your home directory, which --root must not change"), "print the unit and save it yourself"))
@@ -37,13 +43,16 @@ The file contains the path of this program. Write it again after you move the pr
 			if metrics != "" {
 				more = []string{"--metrics", metrics}
 			}
+			if allUsers {
+				more = append(more, control.AllUsers)
+			}
 			place, err := c.Place()
 			if err != nil {
 				return err
 			}
 			build := control.NewUnit
 			switch {
-			case systemd:
+			case systemd, allUsers:
 				build = control.NewSystemdUnit
 			case launchd:
 				build = control.NewLaunchdUnit
@@ -70,6 +79,7 @@ The file contains the path of this program. Write it again after you move the pr
 	}
 	cmd.Flags().BoolVar(&systemd, "systemd", false, "print a systemd unit (default except on macOS)")
 	cmd.Flags().BoolVar(&launchd, "launchd", false, "print a launchd property list (default on macOS)")
+	cmd.Flags().BoolVar(&allUsers, "all-users", false, "print a unit of the system that runs one daemon for all users")
 	cmd.Flags().BoolVar(&write, "write", false, "write the file instead of printing it")
 	metricsFlag(cmd, &metrics, "let the daemon serve metrics on this TCP `ADDR`, see \"grapnel serve\"")
 	return cmd

@@ -13,7 +13,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,6 +21,7 @@ import (
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/programs"
 	"github.com/grapnel-dev/grapnel/internal/await"
 	"github.com/grapnel-dev/grapnel/internal/circuit"
 )
@@ -54,7 +54,7 @@ func writePolicy(t *testing.T, root, text string) {
 func runHook(t *testing.T, agent, root, event string, env ...string) (stdout, stderr string, exit int) {
 	t.Helper()
 	t.Cleanup(func() { // a drain that the hook started writes to the root
-		await.Until(t, "the drains of "+root+" end", func() bool { return !draining(root) })
+		await.Until(t, "the drains of "+root+" end", func() bool { return !programs.Draining(root) })
 	})
 	cmd := exec.CommandContext(t.Context(), "grapnel-hook", agent, "--root", root)
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + root, "GORACE=atexit_sleep_ms=0"}, env...)
@@ -68,16 +68,6 @@ func runHook(t *testing.T, agent, root, event string, env ...string) (stdout, st
 		t.Fatal(err)
 	}
 	return out.String(), errs.String(), exit
-}
-
-// draining reports whether a detached drain is running for a root. Without /proc it returns
-// false.
-func draining(root string) bool {
-	processes, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	return slices.ContainsFunc(processes, func(name string) bool {
-		args, _ := os.ReadFile(name) // empty for a process that has ended
-		return bytes.Contains(args, []byte("--drain\x00")) && bytes.Contains(args, []byte(root+"\x00"))
-	})
 }
 
 // lastError returns the error of the only hook in the last Record.

@@ -14,7 +14,7 @@ func TestGetent(t *testing.T) {
 	if _, err := os.Stat("/usr/bin/getent"); err != nil {
 		t.Skip("this system has no /usr/bin/getent")
 	}
-	want, err := fromFile(passwdFile, os.Getuid(), 5)
+	want, err := fromFile(passwdFile, os.Getuid())
 	if err != nil {
 		t.Skipf("this user has no line to compare with: %v", err)
 	}
@@ -22,7 +22,7 @@ func TestGetent(t *testing.T) {
 	if err != nil {
 		t.Fatalf("getent(%d): %v", os.Getuid(), err)
 	}
-	if got, err := fromPasswd(strings.NewReader(line), os.Getuid(), 5); got != want || err != nil {
+	if got, err := fromPasswd(strings.NewReader(line), os.Getuid()); got != want || err != nil {
 		t.Errorf("home by getent %s = %q, %v, want %q", strconv.Quote(line), got, err, want)
 	}
 }

@@ -59,11 +59,11 @@ var found struct {
 }
 
 func find() (string, error) {
-	dir, err := lookup(5)
-	if errors.Is(err, errNoUser) {
+	fields, err := lookup(os.Getuid())
+	if errors.Is(err, ErrNoUser) {
 		return unknown(homeFile, err)
 	}
-	return dir, err
+	return fields[5], err
 }
 
 // unknown returns the path in the file for a user that the user database does not know; why is the
@@ -87,37 +87,63 @@ func unknown(file string, why error) (string, error) {
 }
 
 // User returns the name of this user from the user database, for the same reasons without os/user.
-func User() (string, error) { return lookup(0) }
+func User() (string, error) {
+	fields, err := lookup(os.Getuid())
+	return fields[0], err
+}
 
-// lookup returns a field of this user.
-func lookup(field int) (string, error) {
-	uid := os.Getuid()
-	value, err := fromFile(passwdFile, uid, field)
-	if errors.Is(err, errNoUser) {
+// An Account is a user of the user database.
+type Account struct {
+	Name     string
+	UID, GID int
+	Dir      string // home directory
+}
+
+// Find returns the account of a user ID from the user database.
+func Find(uid int) (Account, error) {
+	fields, err := lookup(uid)
+	if err != nil {
+		return Account{}, err
+	}
+	gid, err := strconv.ParseUint(fields[3], 10, 31)
+	if err != nil {
+		return Account{}, fmt.Errorf("the user database has the invalid group %q for user %d", fields[3], uid)
+	}
+	return Account{Name: fields[0], UID: uid, GID: int(gid), Dir: fields[5]}, nil
+}
+
+// An entry has the fields of a user: name, password, user ID, group ID, comment, home directory.
+type entry [6]string
+
+// lookup returns the entry of a user.
+func lookup(uid int) (entry, error) {
+	fields, err := fromFile(passwdFile, uid)
+	if errors.Is(err, ErrNoUser) {
 		if line, err2 := getent(uid); err2 == nil {
-			return fromPasswd(strings.NewReader(line), uid, field)
+			return fromPasswd(strings.NewReader(line), uid)
 		}
 	}
-	return value, err
+	return fields, err
 }
 
-var errNoUser = errors.New("unknown to " + passwdFile)
+// ErrNoUser is the error for a user that the user database does not know.
+var ErrNoUser = errors.New("unknown to " + passwdFile)
 
-func fromFile(name string, uid, field int) (string, error) {
+func fromFile(name string, uid int) (entry, error) {
 	f, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) { // an image without any user
-		return "", fmt.Errorf("user %d is %w", uid, errNoUser)
+		return entry{}, fmt.Errorf("user %d is %w", uid, ErrNoUser)
 	}
 	if err != nil {
-		return "", err
+		return entry{}, err
 	}
 	defer f.Close()
-	return fromPasswd(f, uid, field)
+	return fromPasswd(f, uid)
 }
 
-// fromPasswd returns a field of the user in lines of the form
+// fromPasswd returns the entry of a user from lines of the form
 // name:password:uid:gid:comment:home:shell.
-func fromPasswd(r io.Reader, uid, field int) (string, error) {
+func fromPasswd(r io.Reader, uid int) (entry, error) {
 	want := strconv.Itoa(uid)
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {
@@ -126,12 +152,12 @@ func fromPasswd(r io.Reader, uid, field int) (string, error) {
 		if len(fields) < 6 || fields[2] != want || strings.HasPrefix(fields[0], "+") || strings.HasPrefix(fields[0], "-") {
 			continue
 		}
-		return fields[field], nil
+		return entry(fields), nil
 	}
 	if err := lines.Err(); err != nil {
-		return "", fmt.Errorf("%s: %w", passwdFile, err)
+		return entry{}, fmt.Errorf("%s: %w", passwdFile, err)
 	}
-	return "", fmt.Errorf("user %d is %w", uid, errNoUser)
+	return entry{}, fmt.Errorf("user %d is %w", uid, ErrNoUser)
 }
 
 // getent queries the name service switch. It starts the program by its full path and without an

@@ -27,15 +27,15 @@ func TestHomeFromPasswd(t *testing.T) {
 		"first user":               {uid: 0, want: "/root"},
 		"first line of a uid wins": {uid: 1000, want: "/home/ann"},
 		"no home":                  {uid: 7, want: ""},
-		"no prefix match":          {uid: 100, err: errNoUser},
-		"unknown":                  {uid: 4242, err: errNoUser},
+		"no prefix match":          {uid: 100, err: ErrNoUser},
+		"unknown":                  {uid: 4242, err: ErrNoUser},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := fromPasswd(strings.NewReader(passwd), tt.uid, 5)
-			if got != tt.want || !errors.Is(err, tt.err) {
-				t.Errorf("fromPasswd(%d, 5) = %q, %v, want %q, %v", tt.uid, got, err, tt.want, tt.err)
+			got, err := fromPasswd(strings.NewReader(passwd), tt.uid)
+			if got[5] != tt.want || !errors.Is(err, tt.err) {
+				t.Errorf("fromPasswd(%d) = %q, %v, want %q, %v", tt.uid, got, err, tt.want, tt.err)
 			}
 		})
 	}
@@ -44,8 +44,8 @@ func TestHomeFromPasswd(t *testing.T) {
 // An image can have no user database at all.
 func TestNoPasswd(t *testing.T) {
 	t.Parallel()
-	if got, err := fromFile(filepath.Join(t.TempDir(), "passwd"), 7, 5); !errors.Is(err, errNoUser) {
-		t.Errorf("fromFile = %q, %v, want %v", got, err, errNoUser)
+	if got, err := fromFile(filepath.Join(t.TempDir(), "passwd"), 7); !errors.Is(err, ErrNoUser) {
+		t.Errorf("fromFile = %q, %v, want %v", got, err, ErrNoUser)
 	}
 }
 
@@ -66,7 +66,7 @@ func TestUnknownUser(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can write a file of root")
 	}
-	why := fmt.Errorf("user 7 is %w", errNoUser)
+	why := fmt.Errorf("user 7 is %w", ErrNoUser)
 	for text, want := range map[string]string{
 		"/home/agent\n":      "/home/agent",
 		" /home/../agent/ ":  "/agent",
@@ -81,13 +81,13 @@ func TestUnknownUser(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := unknown(file, why)
-		if got != want && (err == nil || !errors.Is(err, errNoUser) || !strings.Contains(err.Error(), want)) {
+		if got != want && (err == nil || !errors.Is(err, ErrNoUser) || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%q: %q, %v, want %q", text, got, err, want)
 		}
 	}
 	dir := t.TempDir()
 	file := filepath.Join(dir, "home")
-	if _, err := unknown(file, why); !errors.Is(err, errNoUser) || !strings.Contains(err.Error(), "does not exist") {
+	if _, err := unknown(file, why); !errors.Is(err, ErrNoUser) || !strings.Contains(err.Error(), "does not exist") {
 		t.Errorf("without the file: %v", err)
 	}
 	if err := os.WriteFile(file, []byte("/evil\n"), 0o644); err != nil {
@@ -101,7 +101,7 @@ func TestUnknownUser(t *testing.T) {
 		if err := spoil(); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := unknown(file, why); err == nil || !errors.Is(err, errNoUser) {
+		if got, err := unknown(file, why); err == nil || !errors.Is(err, ErrNoUser) {
 			t.Errorf("%s: %q, %v, want an error", what, got, err)
 		}
 		if err := errors.Join(os.Chown(file, 0, -1), os.Chown(dir, 0, -1), os.Chmod(file, 0o644)); err != nil {

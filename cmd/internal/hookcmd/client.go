@@ -19,14 +19,17 @@ const daemonBudget = 30 * time.Second
 // reply itself: no daemon runs, the daemon is slow or has another version, it cannot run one of
 // the hooks, or it does not run as root while managed policies of root apply here.
 func (inv *invocation) askDaemon(place local.Place, input dialect.Input) *client.Answer {
-	socket := client.Socket(place.State)
-	if _, err := os.Lstat(socket); err != nil || input.Err != nil || process.Depth() > 0 {
+	if input.Err != nil || process.Depth() > 0 {
+		return nil
+	}
+	socket, asRoot := socketFor(place)
+	if socket == "" {
 		return nil
 	}
 	q := &client.Question{
 		Version: Version, Agent: inv.agent, Event: inv.event, ID: inv.id, Root: inv.root, Policies: local.Absolute(inv.policies), Firing: spool.NewID(time.Now()),
 		Parent: os.Getenv("TRACEPARENT"), Payload: input.Payload, Budget: daemonBudget,
-		AsRoot: !place.Standing && len(place.ManagedFiles()) > 0,
+		AsRoot: asRoot,
 	}
 	if inv.root != "" {
 		q.Home = place.Home
@@ -37,4 +40,26 @@ func (inv *invocation) askDaemon(place local.Place, input dialect.Input) *client
 		return nil
 	}
 	return answer
+}
+
+// socketFor returns the socket of the daemon that may answer events of a place; empty = none listens.
+// With managed policies, asRoot says that root must have started the daemon.
+func socketFor(place local.Place) (socket string, asRoot bool) {
+	own, all := exists(client.Socket(place.State)), !place.Standing && exists(client.All)
+	if !own && !all {
+		return "", false
+	}
+	asRoot = !place.Standing && len(place.ManagedFiles()) > 0
+	switch {
+	case own && (!asRoot || os.Getuid() == 0):
+		return client.Socket(place.State), asRoot
+	case all:
+		return client.All, asRoot
+	}
+	return "", asRoot
+}
+
+func exists(name string) bool {
+	_, err := os.Lstat(name)
+	return err == nil
 }

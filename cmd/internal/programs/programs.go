@@ -10,10 +10,12 @@
 package programs
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 )
@@ -87,4 +89,15 @@ func Write(t testing.TB, file, text string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Draining reports whether a detached drain, which a hook has started, runs for a root in or below a
+// directory. It writes there, so a test that removes the directory must wait. Without /proc, Draining
+// returns false.
+func Draining(dir string) bool {
+	processes, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	return slices.ContainsFunc(processes, func(name string) bool {
+		args, _ := os.ReadFile(name) // empty for a process that has ended
+		return bytes.Contains(args, []byte("--drain\x00")) && bytes.Contains(args, []byte(dir))
+	})
 }

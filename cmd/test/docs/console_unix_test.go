@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/programs"
+	"github.com/grapnel-dev/grapnel/internal/await"
 	"github.com/grapnel-dev/grapnel/process"
 )
 
@@ -192,7 +193,10 @@ func runPage(t *testing.T, page string, steps []step) {
 			t.Fatal(err)
 		}
 	}
-	t.Cleanup(func() { endDaemons(t, work) })
+	t.Cleanup(func() {
+		endDaemons(t, work)
+		await.Until(t, "the drains that the page has started end", func() bool { return !programs.Draining(work) })
+	})
 	// All commands run in one shell, so that cd, variables and $? work as on a terminal. Files
 	// are written at their position in the page, between the commands.
 	var script strings.Builder

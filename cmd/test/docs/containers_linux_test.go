@@ -55,13 +55,19 @@ func (i image) run(t *testing.T, volume, command string) (stdout, stderr string)
 
 func (i image) start(t *testing.T, owner, volume, readOnly, command string) (stdout, stderr string, err error) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", inside)
-	cmd.Env = append([]string{"PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "HOME=/root", "ROOT=" + i.root, "BIN=" + i.bin, "OWNER=" + owner, "STATE=" + volume, "READONLY=" + readOnly, "COMMAND=" + command}, i.env...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+	cmd := i.command(t, owner, volume, readOnly, command)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err = cmd.Run()
 	return out.String(), errs.String(), err
+}
+
+func (i image) command(t *testing.T, owner, volume, readOnly, command string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", inside)
+	cmd.Env = append([]string{"PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "HOME=/root", "ROOT=" + i.root, "BIN=" + i.bin, "OWNER=" + owner, "STATE=" + volume, "READONLY=" + readOnly, "COMMAND=" + command}, i.env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+	return cmd
 }
 
 // hook returns a command that passes an event to the installed hook.

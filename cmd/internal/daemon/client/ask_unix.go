@@ -12,7 +12,8 @@ import (
 
 // Ask sends a question to the daemon that listens on a socket, and returns its answer. On any error
 // the program must answer by itself. The daemon must run as the same user or as root, and in a
-// directory that no other user can access.
+// directory that no other user can access. The directory of [All] is for all users, and only root can
+// write to it.
 func Ask(socket string, q *Question) (*Answer, error) {
 	dir := filepath.Dir(socket)
 	var st syscall.Stat_t
@@ -20,7 +21,11 @@ func Ask(socket string, q *Question) (*Answer, error) {
 		return nil, errAbsent
 	}
 	uid := os.Getuid()
-	if st.Mode&syscall.S_IFMT != syscall.S_IFDIR || st.Mode&0o077 != 0 || int(st.Uid) != uid && st.Uid != 0 {
+	others, owner := 0o077, uid // what others may not do there
+	if socket == All {
+		others, owner = 0o022, 0
+	}
+	if st.Mode&syscall.S_IFMT != syscall.S_IFDIR || int(st.Mode)&others != 0 || int(st.Uid) != owner && st.Uid != 0 {
 		return nil, errStranger
 	}
 	name, done, err := short(socket)

@@ -19,6 +19,9 @@ import (
 // Socket returns the path of the socket on which the daemon of a state directory listens.
 func Socket(state string) string { return filepath.Join(state, "daemon", "socket") }
 
+// All is the path of the socket on which the daemon for all users listens. Root runs it.
+const All = "/run/grapnel/socket"
+
 // Version is the version of the protocol. The client and the daemon must have the same version.
 const Version = "1"
 

@@ -32,7 +32,7 @@ type Started struct {
 }
 
 // Start starts a daemon, if none runs, and waits until it replies. If root is not empty, the
-// daemon gets it as its --root.
+// daemon gets it as its --root. Where a daemon for all users runs, that one starts it.
 func Start(ctx context.Context, place local.Place, root string) (Started, error) {
 	socket := client.Socket(place.State)
 	found, err := server.Look(ctx, socket)
@@ -47,13 +47,15 @@ func Start(ctx context.Context, place local.Place, root string) (Started, error)
 	if err := server.Prepare(socket); err != nil {
 		return Started{}, fmt.Errorf("cannot start the daemon: %w", err)
 	}
-	begun, ended, err := spawn(place, root)
-	if err != nil {
-		return Started{}, fmt.Errorf("cannot start the daemon: %w", err)
+	begun, ended := &spawned{}, (<-chan string)(nil)
+	if root != "" || !server.Wake(ctx, client.All) {
+		if begun, ended, err = spawn(place, root); err != nil {
+			return Started{}, fmt.Errorf("cannot start the daemon: %w", err)
+		}
 	}
 	for limit := time.Now().Add(startTime); ; {
 		if found, err = server.Look(ctx, socket); err == nil {
-			if found.PID != begun.pid {
+			if begun.pid != 0 && found.PID != begun.pid {
 				return Started{found, socket, true}, nil // another process started it first
 			}
 			return Started{found, socket, false}, nil

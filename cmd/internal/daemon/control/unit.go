@@ -27,7 +27,8 @@ func NewUnit(place local.Place, root string, more ...string) (Unit, error) {
 	return NewSystemdUnit(place, root, more...)
 }
 
-// NewSystemdUnit returns a unit for systemd's user manager that runs this program.
+// NewSystemdUnit returns a unit that runs this program: for systemd's user manager or, with AllUsers,
+// for the machine.
 func NewSystemdUnit(_ local.Place, root string, more ...string) (Unit, error) {
 	args, err := serveArgs(root, more...)
 	if err != nil {
@@ -36,8 +37,14 @@ func NewSystemdUnit(_ local.Place, root string, more ...string) (Unit, error) {
 	if strings.ContainsAny(args[0], `"'\`) {
 		return Unit{}, cli.WithHint(fmt.Errorf("systemd cannot run a program with a quote or a backslash in its path: %s", args[0]), "move the program to another directory")
 	}
+	if slices.Contains(more, AllUsers) {
+		return systemUnit(args), checkArgs(args)
+	}
 	return systemdUnit(args), checkArgs(args)
 }
+
+// AllUsers is the argument of "grapnel serve" that makes the daemon one for all users.
+const AllUsers = "--all-users"
 
 // NewLaunchdUnit returns a property list for launchd that runs this program.
 func NewLaunchdUnit(place local.Place, root string, more ...string) (Unit, error) {
@@ -75,46 +82,10 @@ type Unit struct {
 	On   string                 // how the user enables it
 }
 
-// systemdUnit returns a user unit. It deliberately leaves out the options that need a mount or user
-// namespace: in a namespace, files of root seem to have the owner `nobody`, and some programs, for
-// example ssh, then refuse their configuration. A user cannot write to system files anyway.
+// systemdUnit returns a user unit.
 func systemdUnit(args []string) Unit {
-	words := []string{strings.ReplaceAll(systemdWord(args[0]), "$$", "$")} // systemd does not expand variables in the program path
-	for _, a := range args[1:] {
-		words = append(words, systemdWord(a))
-	}
 	return Unit{
-		Text: "# " + ourUnit + `
-# The next --write overwrites changes in this file. Use: systemctl --user edit grapnel
-
-[Unit]
-Description=Grapnel, one policy for every AI agent
-StartLimitIntervalSec=60
-StartLimitBurst=5
-
-[Service]
-Type=exec
-ExecStart=` + strings.Join(words, " ") + `
-Restart=on-failure
-RestartSec=1
-# The daemon ends its workers itself; systemd kills the processes that remain.
-KillMode=mixed
-TimeoutStopSec=20
-
-# The daemon starts workers and calls the servers that policies name, so files and network
-# stay accessible. ProtectSystem, ProtectHome, PrivateTmp and similar options put the daemon
-# into a user namespace, where files of root seem to have no owner and programs such as ssh
-# refuse them. Add the options if your workers run with them.
-NoNewPrivileges=yes
-LockPersonality=yes
-RestrictRealtime=yes
-RestrictSUIDSGID=yes
-RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
-SystemCallArchitectures=native
-
-[Install]
-WantedBy=default.target
-`,
+		Text: unitText(args, "systemctl --user edit", "default.target", ""),
 		file: func() (string, error) {
 			config := os.Getenv("XDG_CONFIG_HOME")
 			if !filepath.IsAbs(config) {
@@ -128,6 +99,57 @@ WantedBy=default.target
 		},
 		On: "systemctl --user daemon-reload && systemctl --user enable --now grapnel",
 	}
+}
+
+// systemUnit returns a unit of the machine.
+func systemUnit(args []string) Unit {
+	return Unit{
+		Text: unitText(args, "systemctl edit", "multi-user.target", "RuntimeDirectory=grapnel\nStateDirectory=grapnel\n"),
+		file: func() (string, error) { return "/etc/systemd/system/grapnel.service", nil },
+		On:   "systemctl daemon-reload && systemctl enable --now grapnel",
+	}
+}
+
+// unitText returns a unit for systemd that is part of a target. It deliberately leaves out the options
+// that need a mount or user namespace: in a namespace, files of root seem to have the owner `nobody`,
+// and some programs, for example ssh, then refuse their configuration. A user cannot write to system
+// files anyway.
+func unitText(args []string, edit, target, more string) string {
+	words := []string{strings.ReplaceAll(systemdWord(args[0]), "$$", "$")} // systemd does not expand variables in the program path
+	for _, a := range args[1:] {
+		words = append(words, systemdWord(a))
+	}
+	return "# " + ourUnit + `
+# The next --write overwrites changes in this file. Use: ` + edit + ` grapnel
+
+[Unit]
+Description=Grapnel, one policy for every AI agent
+StartLimitIntervalSec=60
+StartLimitBurst=5
+
+[Service]
+Type=exec
+ExecStart=` + strings.Join(words, " ") + `
+Restart=on-failure
+RestartSec=1
+# The daemon ends its workers itself; systemd kills the processes that remain.
+KillMode=mixed
+TimeoutStopSec=30
+` + more + `
+# The daemon starts workers and calls the servers that policies name, so files and network
+# stay accessible. ProtectSystem, ProtectHome, PrivateTmp and similar options put the daemon
+# into a user namespace, where files of root seem to have no owner and programs such as ssh
+# refuse them. Add the options if your workers run with them.
+NoNewPrivileges=yes
+LockPersonality=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
+SystemCallArchitectures=native
+
+[Install]
+WantedBy=` + target + `
+`
 }
 
 // systemdWord quotes a word for the command line of a unit, so that it contains no specifier,

@@ -9,6 +9,8 @@ package server
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -17,6 +19,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/internal/filelock"
+	"github.com/grapnel-dev/grapnel/internal/owner"
 )
 
 // ErrRunning is the error of Listen if a daemon listens already.
@@ -39,11 +42,29 @@ func Listen(socket string) (*Listener, error) {
 	if err := Prepare(socket); err != nil {
 		return nil, err
 	}
+	return listenIn(socket, 0o600)
+}
+
+// ListenAll is like Listen for a socket that all users can reach, in a directory that only root can
+// write to. The caller must be root, and find the user of each connection with AcceptUser.
+func ListenAll(socket string) (*Listener, error) {
+	dir := filepath.Dir(socket)
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:security // all users must reach the socket
+		return nil, err
+	}
+	if err := owner.Path(dir); err != nil {
+		return nil, fmt.Errorf("only root may be able to replace the socket of the daemon: %w", err)
+	}
+	return listenIn(socket, 0o666)
+}
+
+// listenIn listens on a socket with this mode, in a directory that was checked.
+func listenIn(socket string, mode fs.FileMode) (*Listener, error) {
 	lock, err := lockFor(socket, 200*time.Millisecond)
 	if err != nil {
 		return nil, err
 	}
-	l, err := listen(socket)
+	l, err := listen(socket, mode)
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
@@ -54,7 +75,7 @@ func Listen(socket string) (*Listener, error) {
 	return &Listener{UnixListener: l, socket: socket, file: file, lock: lock}, nil
 }
 
-func listen(socket string) (*net.UnixListener, error) {
+func listen(socket string, mode fs.FileMode) (*net.UnixListener, error) {
 	name, done, err := shortName(socket)
 	if err != nil {
 		return nil, err
@@ -68,13 +89,13 @@ func listen(socket string) (*net.UnixListener, error) {
 		return nil, err
 	}
 	l.SetUnlinkOnClose(false) // the short name may no longer exist then
-	if err := os.Chmod(socket, 0o600); err != nil {
+	if err := os.Chmod(socket, mode); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
 }
 
-// A Listener accepts connections from its own user and from root.
+// A Listener accepts connections on a socket.
 type Listener struct {
 	*net.UnixListener
 	socket string
@@ -90,15 +111,33 @@ func (l *Listener) SocketRemoved() bool {
 	return err == nil && !os.SameFile(now, l.file) || errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// Accept returns the next connection.
+// Accept returns the next connection from its own user or from root, and closes others.
 func (l *Listener) Accept() (net.Conn, error) {
 	for {
-		conn, err := l.AcceptUnix()
+		conn, uid, err := l.AcceptUser()
 		if err != nil {
 			return nil, err
 		}
-		if uid, err := peerOf(conn); err == nil && (uid == os.Getuid() || uid == 0) {
+		if mine(uid) {
 			return conn, nil
+		}
+		_ = conn.Close()
+	}
+}
+
+// mine reports whether a daemon of this user answers a user.
+func mine(uid int) bool { return uid == os.Getuid() || uid == 0 }
+
+// AcceptUser returns the next connection from any user, with the ID that the kernel reports for the
+// user.
+func (l *Listener) AcceptUser() (conn *net.UnixConn, uid int, err error) {
+	for {
+		conn, err := l.AcceptUnix()
+		if err != nil {
+			return nil, -1, err
+		}
+		if uid, err := peerOf(conn); err == nil {
+			return conn, uid, nil
 		}
 		_ = conn.Close()
 	}

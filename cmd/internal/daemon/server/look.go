@@ -85,6 +85,18 @@ func Dial(ctx context.Context, socket string) (*net.UnixConn, error) {
 	return conn, nil
 }
 
+// Wake asks the daemon for all users to start the daemon of this user, and reports whether one listens
+// on the socket.
+func Wake(ctx context.Context, socket string) bool {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = conn.Close() }()
+	uid, err := peerOf(conn.(*net.UnixConn))
+	return err == nil && uid == 0
+}
+
 // Client returns an HTTP client that sends all requests to the daemon on a socket. It ignores the
 // host of the address. Each request uses a new connection. timeout applies to each request.
 func Client(socket string, timeout time.Duration) *http.Client {

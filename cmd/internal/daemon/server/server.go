@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -44,15 +45,21 @@ func PeerPID(ctx context.Context) (int, error) {
 	return pidOf(conn)
 }
 
-// Serve serves connections until Shutdown or Close. It returns [http.ErrServerClosed] after all
-// connections have ended.
-func (s *Server) Serve(l net.Listener) error {
-	err := s.http.Serve(l)
-	if !errors.Is(err, http.ErrServerClosed) {
-		err = errors.Join(err, s.http.Close())
+// Serve serves connections of all listeners until Shutdown or Close, or until one listener fails. It
+// returns [http.ErrServerClosed] after all connections have ended.
+func (s *Server) Serve(listeners ...net.Listener) error {
+	ended := make(chan error, len(listeners))
+	for _, l := range listeners {
+		go func() { ended <- s.http.Serve(l) }()
+	}
+	var failed error
+	for range listeners {
+		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+			failed = errors.Join(failed, err, s.http.Close()) // ends the others
+		}
 	}
 	s.conns.Wait()
-	return err
+	return cmp.Or(failed, http.ErrServerClosed)
 }
 
 // Shutdown stops accepting connections and waits for the current replies. If ctx ends first, it

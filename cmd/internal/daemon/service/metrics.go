@@ -29,24 +29,28 @@ func MetricsAddress(text string) (string, error) {
 	return net.JoinHostPort(cmp.Or(host, "127.0.0.1"), port), nil
 }
 
-// serveMetrics answers Prometheus on a TCP port, until ctx is done. Nothing else is reachable there,
-// because the port has no access control.
 func (d *daemon) serveMetrics(ctx context.Context) error {
-	if d.metricsAt == "" {
+	return ServeMetrics(ctx, d.opts.Metrics, d.metrics.Handler(), d.log)
+}
+
+// ServeMetrics answers Prometheus at an address from [MetricsAddress], until ctx is done. Nothing else is
+// reachable there, because the port has no access control. Without an address, it does nothing.
+func ServeMetrics(ctx context.Context, address string, metrics http.Handler, log *slog.Logger) error {
+	if address == "" {
 		return nil
 	}
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", d.metricsAt)
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		return fmt.Errorf("cannot listen for metrics: %w", err)
 	}
 	routes := http.NewServeMux()
-	routes.Handle("/metrics", d.metrics.Handler())
+	routes.Handle("/metrics", metrics)
 	s := &http.Server{
 		Handler: routes, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: time.Minute, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
-		ErrorLog: slog.NewLogLogger(d.log.Handler(), slog.LevelWarn),
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
 	defer context.AfterFunc(ctx, func() { _ = s.Close() })()
-	d.log.Info("metrics", "url", "http://"+l.Addr().String()+"/metrics")
+	log.Info("metrics", "url", "http://"+l.Addr().String()+"/metrics")
 	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("cannot serve metrics: %w", err)
 	}

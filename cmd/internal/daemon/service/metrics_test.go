@@ -28,7 +28,7 @@ func TestMetricsAddress(t *testing.T) {
 func TestServeMetrics(t *testing.T) {
 	t.Parallel()
 	logged, log := io.Pipe()
-	d := &daemon{metricsAt: "127.0.0.1:0", metrics: telemetry.NewMetrics(telemetry.MetricsOptions{}), log: slog.New(slog.NewTextHandler(log, nil))}
+	d := &daemon{opts: Options{Metrics: "127.0.0.1:0"}, metrics: telemetry.NewMetrics(telemetry.MetricsOptions{}), log: slog.New(slog.NewTextHandler(log, nil))}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ended := make(chan error, 1)
@@ -59,7 +59,7 @@ func TestServeMetrics(t *testing.T) {
 			t.Errorf("%s: status %d, want %d", request, resp.StatusCode, want)
 		}
 	}
-	busy := &daemon{metricsAt: strings.TrimPrefix(base, "http://"), metrics: d.metrics, log: d.log}
+	busy := &daemon{opts: Options{Metrics: strings.TrimPrefix(base, "http://")}, metrics: d.metrics, log: d.log}
 	if err := busy.serveMetrics(ctx); err == nil || !strings.Contains(err.Error(), "cannot listen for metrics") {
 		t.Errorf("on a port in use: %v", err)
 	}

@@ -56,7 +56,7 @@ func TestPage(t *testing.T) {
 	start := func() (stop func()) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- Run(ctx, place, slog.New(slog.DiscardHandler), "") }()
+		go func() { ended <- Run(ctx, place, slog.New(slog.DiscardHandler), Options{}) }()
 		await.Until(t, "the daemon replies", func() bool {
 			_, err := server.Look(t.Context(), socket)
 			return err == nil

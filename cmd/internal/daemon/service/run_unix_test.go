@@ -37,14 +37,14 @@ func TestRun(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ended := make(chan error, 1)
-	go func() { ended <- Run(ctx, place, log, "") }()
+	go func() { ended <- Run(ctx, place, log, Options{}) }()
 	socket := client.Socket(place.State)
 	await.Until(t, "the daemon is well and has said which it is", func() bool {
 		found, err := server.Look(t.Context(), socket)
 		_, noted := os.Stat(File(place, NoteName))
 		return err == nil && found.Well && found.PID == os.Getpid() && noted == nil
 	})
-	if err := Run(t.Context(), place, log, ""); err == nil {
+	if err := Run(t.Context(), place, log, Options{}); err == nil {
 		t.Error("two daemons run at one place")
 	}
 	cancel()

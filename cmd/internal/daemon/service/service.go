@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"runtime/debug"
@@ -40,7 +41,7 @@ type daemon struct {
 	log   *slog.Logger
 	begun time.Time
 
-	metricsAt string // TCP address for metrics; empty = none
+	opts Options
 
 	store   *store.Store
 	warm    *hookcmd.Warm
@@ -65,11 +66,16 @@ type daemon struct {
 	takenIn            atomic.Uint64 // Records that came through the spool
 }
 
-// Run replies to events until ctx is done, and returns when all parts have stopped. metricsAt is an
-// address from [MetricsAddress]; empty = only the socket has metrics.
-func Run(ctx context.Context, place local.Place, log *slog.Logger, metricsAt string) error {
+// Options are settings of Run. The zero value is valid.
+type Options struct {
+	Metrics string         // also serve metrics at this address from [MetricsAddress]; empty = only on the socket
+	Passed  *server.Passed // also answer these connections, and stop when no more can come; nil = none
+}
+
+// Run replies to events until ctx is done, and returns when all parts have stopped.
+func Run(ctx context.Context, place local.Place, log *slog.Logger, opts Options) error {
 	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
-	d := &daemon{place: place, log: log, metricsAt: metricsAt, begun: time.Now(), loads: make(chan struct{}, 1), limits: make(chan struct{}, 1)}
+	d := &daemon{place: place, log: log, opts: opts, begun: time.Now(), loads: make(chan struct{}, 1), limits: make(chan struct{}, 1)}
 	return d.run(ctx)
 }
 
@@ -138,13 +144,18 @@ func (d *daemon) run(ctx context.Context) (err error) {
 		})
 	}
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(l) }()
+	listeners := []net.Listener{l}
+	if d.opts.Passed != nil {
+		listeners = append(listeners, d.opts.Passed)
+	}
+	go func() { served <- server.Serve(listeners...) }()
 	if err := d.note(); err != nil {
 		d.log.Warn("cannot write daemon status file", "error", err)
 	}
 	d.log.Info("listening", "socket", client.Socket(d.place.State), "version", hookcmd.Version, "pid", os.Getpid())
 	select {
 	case <-ctx.Done():
+	case <-d.opts.Passed.Ended():
 	case err := <-served:
 		return errors.Join(fmt.Errorf("the listener failed: %w", err), d.warm.Close(context.WithoutCancel(ctx)))
 	}
