@@ -67,6 +67,9 @@ func Start(ctx context.Context, place local.Place, root string) (Started, error)
 				return Started{}, cli.WithHint(fmt.Errorf("the daemon stopped immediately after its start: %s%s", how, begun.output()), `"grapnel serve" runs the daemon in the foreground`)
 			}
 		case <-time.After(20 * time.Millisecond):
+			if begun.pid == 0 { // the daemon that ends may have received the first request
+				server.Wake(ctx, client.All)
+			}
 		case <-ctx.Done():
 			return Started{}, ctx.Err()
 		}
