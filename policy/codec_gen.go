@@ -13,7 +13,7 @@ import (
 )
 
 // codecLayout changes with the types, so that snapshots of other versions are not read.
-const codecLayout = "1bc6ae716e9bfda9"
+const codecLayout = "d744b073fd6ceae8"
 
 func (w *codecWriter) policyValue(v *policyfile.Policy) {
 	var set uint64
@@ -245,8 +245,11 @@ func (w *codecWriter) useValue(v *policyfile.Use) {
 	if len(v.Except) > 0 {
 		set |= 1 << 1
 	}
-	if v.Mode != "" {
+	if len(v.Allow) > 0 {
 		set |= 1 << 2
+	}
+	if v.Mode != "" {
+		set |= 1 << 3
 	}
 	w.uint(set)
 	if set&(1<<0) != 0 {
@@ -259,6 +262,12 @@ func (w *codecWriter) useValue(v *policyfile.Use) {
 		}
 	}
 	if set&(1<<2) != 0 {
+		w.count(len(v.Allow))
+		for i := range v.Allow {
+			w.permitValue(&v.Allow[i])
+		}
+	}
+	if set&(1<<3) != 0 {
 		w.text(string(v.Mode))
 	}
 }
@@ -278,9 +287,15 @@ func (r *codecReader) useValue(v *policyfile.Use) {
 		}
 	}
 	if set&(1<<2) != 0 {
+		v.Allow = make([]policyfile.Permit, r.count())
+		for i := range v.Allow {
+			r.permitValue(&v.Allow[i])
+		}
+	}
+	if set&(1<<3) != 0 {
 		v.Mode = r.text()
 	}
-	r.leave(set >> 3)
+	r.leave(set >> 4)
 }
 
 func (w *codecWriter) hookValue(v *policyfile.Hook) {
@@ -1069,6 +1084,41 @@ func (r *codecReader) defaultsValue(v *policyfile.Defaults) {
 	}
 	if set&(1<<1) != 0 {
 		v.OnError = r.text()
+	}
+	r.leave(set >> 2)
+}
+
+func (w *codecWriter) permitValue(v *policyfile.Permit) {
+	var set uint64
+	set |= 1 << 0
+	if len(v.Match) > 0 {
+		set |= 1 << 1
+	}
+	w.uint(set)
+	if set&(1<<0) != 0 {
+		w.wordValue(&v.Hook)
+	}
+	if set&(1<<1) != 0 {
+		w.count(len(v.Match))
+		for i := range v.Match {
+			w.matchValue(&v.Match[i])
+		}
+	}
+}
+
+func (r *codecReader) permitValue(v *policyfile.Permit) {
+	if !r.enter() {
+		return
+	}
+	set := r.uint()
+	if set&(1<<0) != 0 {
+		r.wordValue(&v.Hook)
+	}
+	if set&(1<<1) != 0 {
+		v.Match = make([]policyfile.Match, r.count())
+		for i := range v.Match {
+			r.matchValue(&v.Match[i])
+		}
 	}
 	r.leave(set >> 2)
 }

@@ -136,6 +136,7 @@ type packHook struct {
 	*packindex.Hook
 	pack    *packindex.Pack
 	number  int // index in the pack
+	use     *policyfile.Use
 	source  *grapnel.Source
 	facts   *match.FactCache
 	secrets *secret.Rules
@@ -177,6 +178,7 @@ func (s *packHook) made() (*grapnel.Spec, error) {
 	s.once.Do(func() {
 		var h *policyfile.Hook
 		if h, s.err = hookOf(s.Hook); s.err == nil {
+			h.Except = permitted(s.use, h)
 			s.spec, s.err = buildRule(h, *s.source, match.LateFacts(s.facts, s.secrets))
 		}
 		if f, ok := s.spec.Match.(*past); ok {

@@ -40,6 +40,7 @@ func PacksOf(p *policyfile.Policy, file string, registry packindex.Registry) (pa
 				continue
 			}
 			h.Line = use.Pack.Line
+			h.Except = permitted(&use, h)
 			if use.Mode != "" {
 				h.Mode = use.Mode
 			}
@@ -72,7 +73,11 @@ func registryPacks(p *policyfile.Policy, file string, registry packindex.Registr
 			fail(use.Pack, hint, "unknown pack %q", use.Pack.Text)
 			continue
 		}
-		for _, w := range use.Except {
+		named := slices.Clone(use.Except)
+		for j := range use.Allow {
+			named = append(named, use.Allow[j].Hook)
+		}
+		for _, w := range named {
 			var names []string
 			for j := range pack.Hooks {
 				names = append(names, pack.Hooks[j].Name)
@@ -88,6 +93,16 @@ func registryPacks(p *policyfile.Policy, file string, registry packindex.Registr
 // leavesOut reports whether the `use:` entry excludes a hook of the pack.
 func leavesOut(u *policyfile.Use, hook string) bool {
 	return hasWord(u.Except, hook)
+}
+
+// permitted returns the `except:` of a hook of the pack with what the `use:` entry allows.
+func permitted(u *policyfile.Use, h *policyfile.Hook) []policyfile.Match {
+	for i := range u.Allow {
+		if u.Allow[i].Hook.Text == h.Name {
+			return append(slices.Clip(h.Except), u.Allow[i].Match...)
+		}
+	}
+	return h.Except
 }
 
 // hasWord reports whether words contains text.
@@ -137,7 +152,7 @@ func (req Request) buildPacks(file File, policy *policyfile.Policy) (specs []gra
 			if leavesOut(use, pack.Hooks[j].Name) {
 				continue
 			}
-			hook := &packHook{Hook: &pack.Hooks[j], pack: pack, number: j, source: &source, facts: req.facts, secrets: req.facts.Secrets}
+			hook := &packHook{Hook: &pack.Hooks[j], pack: pack, number: j, use: use, source: &source, facts: req.facts, secrets: req.facts.Secrets}
 			if req.early != nil && !hook.concerns(req.early) {
 				skipped++
 				continue
@@ -210,10 +225,16 @@ func (p *fileParser) uses(n *yaml.Node) []policyfile.Use {
 						use.Except = append(use.Except, word(item))
 					}
 				}},
+				{"allow", func(n *yaml.Node) { use.Allow = p.permits(n) }},
 				{"mode", func(n *yaml.Node) { use.Mode = p.oneOf(n, "enforce", "observe") }},
 			})
 			if item.Get("pack") == nil {
 				p.fail(item, "for example {pack: secrets, mode: observe}", "the entry has no `pack`")
+			}
+			for i := range use.Allow {
+				if w := use.Allow[i].Hook; hasWord(use.Except, w.Text) {
+					p.fail(item, "remove it from one of them", "the hook %q is in `except` and in `allow`", w.Text)
+				}
 			}
 		}
 		for _, before := range uses {
@@ -224,6 +245,23 @@ func (p *fileParser) uses(n *yaml.Node) []policyfile.Use {
 		uses = append(uses, use)
 	}
 	return uses
+}
+
+// permits parses a mapping from hooks of a pack to what they do not match.
+func (p *fileParser) permits(n *yaml.Node) (all []policyfile.Permit) {
+	const example = "for example {no-recursive-delete: {command: rm -rf reports}}"
+	if n.Kind != yaml.Map || len(n.Pairs) == 0 {
+		p.fail(n, example, "allow must be a mapping from hooks of the pack to what they allow")
+		return nil
+	}
+	for _, pair := range n.Pairs {
+		m := p.matches(pair.Value)
+		if len(m) == 0 {
+			p.fail(pair.Value, example, "the hook %q allows nothing", pair.Key.Text)
+		}
+		all = append(all, policyfile.Permit{Hook: word(pair.Key), Match: m})
+	}
+	return all
 }
 
 func (p *fileParser) word(n *yaml.Node) policyfile.Word {

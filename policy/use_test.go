@@ -66,6 +66,8 @@ func TestUse(t *testing.T) {
 		"only observed":  {"[{pack: two, mode: observe}]", "none", "none"},
 		"all enforced":   {"[{pack: two, mode: enforce}]", "block", "block"},
 		"beside another": {"[other, two]", "block", "none"},
+		"allowed":        {"[{pack: two, allow: {no-touch: {command: touch x}}}]", "none", "none"},
+		"others allowed": {"[{pack: two, allow: {no-touch: [{command: touch y}, {path: /tmp/z}], no-mkdir: {command: mkdir y}}, mode: enforce}]", "block", "block"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -82,6 +84,27 @@ func TestUse(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// What a pack allows is exactly what the policy names. Every command that the rule matches must be
+// allowed, and be known.
+func TestUseAllow(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "p.yaml")
+	put(t, file, "version: 1\nuse: [{pack: rm, allow: {no-rm: {command: rm -rf reports}}}]\n")
+	rm := "version: 1\npack: {version: 3}\nhooks:\n  - {name: no-rm, on: tool.before, match: {command: rm -rf}, except: {command: rm -rf build}, block: no}\n"
+	for _, snapshot := range []string{"without one", "from it"} {
+		_, e := using(t, shipped("rm", rm), filepath.Join(dir, "state"), file)
+		for line, want := range map[string]string{
+			"rm -rf reports": "none", "rm -fr ./reports": "none", "rm -rf reports; ls": "none", "rm -rf build": "none", "rm -rf build reports": "block",
+			"rm -rf reports /": "block", "rm -rf reports/..": "block", "rm -rf reports && rm -rf /": "block", "rm -rf $reports": "block", "rm -rf reports*": "block", "rm -rf reports $(cat x)": "block",
+		} {
+			if v := e.Fire(t.Context(), sh(line)); v.Decision.String() != want {
+				t.Errorf("snapshot: %s: %q is %v, want %s (%s)", snapshot, line, v.Decision, want, v.Reason())
+			}
+		}
 	}
 }
 
@@ -140,8 +163,9 @@ func TestUseMistakes(t *testing.T) {
 		"[destructiv]":     `p.yaml:2:7: unknown pack "destructiv" (did you mean "destructive"?)`,
 		"[x, {pack: y}]":   `p.yaml:2:17: unknown pack "y" (valid values: destructive, other)`,
 		"[../destructive]": `p.yaml:2:7: unknown pack "../destructive"`,
-		"[{pack: destructive, except: [no-tuch]}]":     `p.yaml:2:36: pack "destructive" has no hook "no-tuch" (did you mean "no-touch"?)`,
-		"[{pack: destructive, except: no-such-thing}]": `p.yaml:2:35: pack "destructive" has no hook "no-such-thing"`,
+		"[{pack: destructive, except: [no-tuch]}]":                  `p.yaml:2:36: pack "destructive" has no hook "no-tuch" (did you mean "no-touch"?)`,
+		"[{pack: destructive, except: no-such-thing}]":              `p.yaml:2:35: pack "destructive" has no hook "no-such-thing"`,
+		"[{pack: destructive, allow: {no-tuch: {command: touch}}}]": `p.yaml:2:35: pack "destructive" has no hook "no-tuch" (did you mean "no-touch"?)`,
 	} {
 		p, errs := policy.Parse("p.yaml", []byte("version: 1\nuse: "+use+"\n"))
 		if len(errs) > 0 {

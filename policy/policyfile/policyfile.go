@@ -349,9 +349,16 @@ type PackInfo struct {
 
 // Use is one entry of `use:`. It does not affect other files that use the same pack.
 type Use struct {
-	Pack   Word   `json:"pack"`
-	Except []Word `json:"except,omitempty"` // hooks of the pack to leave out
-	Mode   string `json:"mode,omitempty"`   // enforce or observe for all hooks of the pack; empty = the mode of each hook
+	Pack   Word     `json:"pack"`
+	Except []Word   `json:"except,omitempty"` // hooks of the pack to leave out
+	Allow  []Permit `json:"allow,omitempty"`  // what single hooks of the pack do not match
+	Mode   string   `json:"mode,omitempty"`   // enforce or observe for all hooks of the pack; empty = the mode of each hook
+}
+
+// Permit is one entry of `allow:` in a [Use]. It adds to the `except:` of a hook.
+type Permit struct {
+	Hook  Word    `json:"hook"`
+	Match []Match `json:"match"`
 }
 
 // Word is a word of a file with its position.
