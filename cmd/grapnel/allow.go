@@ -25,14 +25,14 @@ type allowing struct {
 	length string
 	list   bool
 	deny   bool
-	rule   bool
+	always bool
 	revoke string
 }
 
 func newAllow(c *console) *cobra.Command {
 	var a allowing
 	cmd := &cobra.Command{
-		Use:   "allow [last | ID] [--for DURATION | --session | --rule | --deny]",
+		Use:   "allow [last | ID] [--for DURATION | --session | --always | --deny]",
 		Short: "Let one stopped call pass",
 		Long: `Show a call that hooks stopped, and let it pass after your confirmation: once, within ten
 minutes. The same agent must make exactly the same call in the same session and directory again.
@@ -41,8 +41,8 @@ call. An ID is the beginning of a record's ID, or of a request's ID from "grapne
 see all that you allow: if the record contains only a part of the call, the command refuses.
 
 A call that waits (see approve: in the documentation of policies) continues at once. With --deny,
-it ends, and the model reads the --reason. With --rule, the question of your own policy also gets
-an exception for exactly this command line: you see the change and its test first.
+it ends, and the model reads the --reason. With --always, your policy gets an exception for this
+command, in its own hook or at the pack: you see the change and its test first.
 
 You can answer a question of a hook, also if the agent cannot ask and it became a block. You can
 also pass the rules of your own policy and of its packs. Blocks by programs, by managed, project
@@ -71,7 +71,7 @@ decide. --list shows the grants that are not used yet, and --revoke ends one.`,
 	flags := cmd.Flags()
 	flags.StringVar(&a.length, "for", "", "let the call pass any number of times for a `DURATION`, at most 24h")
 	flags.BoolVar(&a.Session, "session", false, "let the call pass any number of times in this session of the agent")
-	flags.BoolVar(&a.rule, "rule", false, "also except this command line from the question, in your own policy")
+	flags.BoolVar(&a.always, "always", false, "also let this command pass in the future, by an exception in your policy")
 	flags.BoolVar(&a.deny, "deny", false, "deny a call that waits for a person")
 	flags.StringVar(&a.Reason, "reason", "", "why you allow the call, for the log, or why you deny it, for the model: a `TEXT`")
 	flags.BoolVar(&a.list, "list", false, "list the open grants")
@@ -82,15 +82,15 @@ decide. --list shows the grants that are not used yet, and --revoke ends one.`,
 // check returns an error if the flags are invalid. All errors are usage errors.
 func (a *allowing) check(c *console, cmd *cobra.Command, args []string) error {
 	grants := len(args) > 0
-	for _, name := range []string{"for", "session", "reason", "rule", "deny"} {
+	for _, name := range []string{"for", "session", "reason", "always", "deny"} {
 		grants = grants || cmd.Flags().Changed(name)
 	}
 	revokes := cmd.Flags().Changed("revoke")
 	switch {
 	case a.list && (grants || revokes), revokes && grants:
 		return cli.Usage(errors.New("--list and --revoke cannot be used with an ID or other flags"))
-	case a.deny && (a.length != "" || a.Session || a.rule), a.rule && (a.length != "" || a.Session):
-		return cli.Usage(errors.New("only one of --for, --session, --rule and --deny can be used"))
+	case a.deny && (a.length != "" || a.Session || a.always), a.always && (a.length != "" || a.Session):
+		return cli.Usage(errors.New("only one of --for, --session, --always and --deny can be used"))
 	case c.JSON && !a.list:
 		return cli.Usage(cli.WithHint(errors.New("--json is only for --list"), "grapnel allow --list --json"))
 	case a.length == "":
@@ -121,7 +121,7 @@ func (c *console) allow(ctx context.Context, place local.Place, id string, a *al
 	if err := call.Allowable(); err != nil {
 		return err
 	}
-	if a.rule {
+	if a.always {
 		return c.makeRule(ctx, place, call, a.Reason)
 	}
 	g, err := call.Grant(place, a.Terms)
@@ -160,8 +160,8 @@ func (c *console) deny(place local.Place, call *allow.Call, reason string) error
 	return c.decide(place, call.Request, allow.Decision{Reason: reason})
 }
 
-// makeRule shows the change of the user's policy that excepts a call from its question, and writes
-// it if the person confirms. A call that waits continues.
+// makeRule shows the change of the user's policy that lets a call pass, and writes it if the person
+// confirms. A call that waits continues.
 func (c *console) makeRule(ctx context.Context, place local.Place, call *allow.Call, reason string) error {
 	rule, err := allow.Propose(ctx, place, call.Entry)
 	if err != nil {
@@ -179,9 +179,10 @@ func (c *console) makeRule(ctx context.Context, place local.Place, call *allow.C
 	if err := rule.Write(place); err != nil {
 		return err
 	}
-	fmt.Fprintf(c.Out, "%s does not ask about this command any more\n", strings.Join(rule.Hooks, ", "))
+	fmt.Fprintf(c.Out, "%s no longer stops this command\n", printable.Line(strings.Join(rule.Hooks, ", ")))
 	defer rule.Settle(place)
 	if call.Request == nil {
+		fmt.Fprintln(c.Out, "tell the agent to try again")
 		return nil
 	}
 	return c.decide(place, call.Request, allow.Decision{Yes: true, Reason: reason})

@@ -71,14 +71,14 @@ func scalar(text string, flow bool) string {
 	return "'" + strings.ReplaceAll(text, "'", "''") + "'"
 }
 
-// Except changes a hook of a policy file that asks, so that it does not ask about exactly this
+// Except changes a hook of a policy file that asks or blocks, so that it does not stop exactly this
 // command line. It adds a `when:`, or extends a `when:` that has only such exceptions. hook is a
 // hook of the parsed content. The result differs in nothing else, and hunk is the change as a diff.
 func Except(file string, content []byte, hook *policyfile.Hook, command string) (changed []byte, hunk string, err error) {
 	lines, ok := excepted(hook.When)
 	switch {
-	case hook.Decide != "ask":
-		return nil, "", errors.New("it does not ask")
+	case hook.Decide != "ask" && hook.Decide != "block":
+		return nil, "", errors.New("it does not ask or block")
 	case hook.When != "" && !ok:
 		return nil, "", fmt.Errorf("it has another condition, `when: %s`", hook.When)
 	case slices.Contains(lines, command):
@@ -146,6 +146,21 @@ func withWhen(lines []string, hook *policyfile.Hook, when string) ([]string, err
 // onlyWhen returns an error if two contents of a policy differ in more than the `when:` of a hook,
 // or if it has another value than when.
 func onlyWhen(file string, before, after []byte, hook *policyfile.Hook, when string) error {
+	return onlyChange(file, before, after, func(p *policyfile.Policy) bool {
+		found := 0
+		for i := range p.Hooks {
+			if p.Hooks[i].Name == hook.Name {
+				found++
+				p.Hooks[i].When = when
+			}
+		}
+		return found == 1
+	})
+}
+
+// onlyChange returns an error if the second content of a policy is not the first one with a change.
+// change reports whether it is possible.
+func onlyChange(file string, before, after []byte, change func(*policyfile.Policy) bool) error {
 	old, errs := policy.Parse(file, before)
 	if len(errs) > 0 {
 		return errs[0]
@@ -154,16 +169,10 @@ func onlyWhen(file string, before, after []byte, hook *policyfile.Hook, when str
 	if len(errs) > 0 {
 		return fmt.Errorf("the result is not a valid policy: %w", errs[0])
 	}
-	found := 0
-	for i := range old.Hooks {
-		if old.Hooks[i].Name == hook.Name {
-			found++
-			old.Hooks[i].When = when
-		}
-	}
+	possible := change(old)
 	was, errWas := withoutLines(old)
 	is, errIs := withoutLines(changed)
-	if found != 1 || errWas != nil || errIs != nil || was != is {
+	if !possible || errWas != nil || errIs != nil || was != is {
 		return errLayout
 	}
 	return nil

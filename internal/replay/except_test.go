@@ -63,7 +63,7 @@ func TestExceptRefuses(t *testing.T) {
 		return strings.Replace(blockHook, "    ask: Sure", "    when: "+when+"\n    ask: Sure", 1)
 	}
 	for name, tt := range map[string]struct{ content, want string }{
-		"no question":       {strings.Replace(blockHook, "ask: Sure", "block: Sure", 1), "it does not ask"},
+		"no question":       {strings.Replace(blockHook, "ask: Sure", "run: Sure", 1), "it does not ask or block"},
 		"another condition": {with(`session.mode == "plan"`), "another condition, `when: session.mode"},
 		"a longer one":      {with(`tool.command not in ["ls"] and tool.failed`), "another condition"},
 		"raw quotes":        {with("tool.command not in [`ls`]"), "another condition"},

@@ -34,10 +34,10 @@ import (
 // ruled is the end of the kind of the Records that log a Rule.
 const ruled = "Rule"
 
-// A Rule is a change of the user's policy: its hooks do not ask about one command line any more, in
-// any directory. Tests prove that.
+// A Rule is a change of the user's policy: its hooks, and hooks of its packs, do not stop one command
+// line any more, in any directory. Tests prove that.
 type Rule struct {
-	Record  string   `json:"record"` // ID of the Record of the question
+	Record  string   `json:"record"` // ID of the Record of the call
 	Command string   `json:"command"`
 	Hooks   []string `json:"hooks"`  // names of the hooks that get the exception
 	Tests   []string `json:"tests"`  // names of the new tests
@@ -45,7 +45,8 @@ type Rule struct {
 	Digest  string   `json:"digest"` // of all that a person saw
 
 	place   local.Place
-	call    string // digest of the call
+	full    []string // full names of Hooks
+	call    string   // digest of the call
 	event   *grapnel.Event
 	policy  []byte // content before the change
 	changed []byte
@@ -60,14 +61,13 @@ type Edit struct {
 	change install.Change
 }
 
-// Propose returns the Rule for the call of a question, and writes nothing. It returns an error if a
-// change of the user's policy cannot answer the question, or if the Record does not have exactly the
-// command.
+// Propose returns the Rule for a stopped call, and writes nothing. It returns an error if a change of
+// the user's policy cannot let the call pass, or if the Record does not have exactly the command.
 func Propose(ctx context.Context, place local.Place, e *spool.Entry) (*Rule, error) {
 	r := &Rule{Record: e.ID, call: e.CallDigest, place: place}
 	err := r.read(e)
 	if err == nil {
-		err = r.except()
+		err = r.except(ctx)
 	}
 	if err == nil {
 		err = r.prove(ctx)
@@ -84,7 +84,7 @@ func Propose(ctx context.Context, place local.Place, e *spool.Entry) (*Rule, err
 	return r, err
 }
 
-// read reads the command line, and which hooks asked about it.
+// read reads the command line, and which hooks stopped it.
 func (r *Rule) read(e *spool.Entry) error {
 	c := &Call{Entry: e}
 	if err := c.examine(r.place); err != nil {
@@ -111,24 +111,22 @@ func (r *Rule) read(e *spool.Entry) error {
 		run := &e.Hooks[i]
 		switch why := stays(run, grapnel.Block, c.specs); {
 		case run.Observed || run.Async || run.Decision < grapnel.Ask && !run.Halt:
-		case run.Decision != grapnel.Ask || run.Halt:
-			return cli.WithHint(fmt.Errorf("%s blocked it", fullName(run)), "change this hook first")
-		case run.Source != r.place.Policy && why == "":
-			return cli.WithHint(fmt.Errorf("%s asked, and is from a pack", fullName(run)), "list it in the `except` of the pack, and write your own rule instead")
-		case run.Source != r.place.Policy:
-			return fmt.Errorf("%s asked, and is not in your policy: %s", fullName(run), why)
-		case !slices.Contains(r.Hooks, run.Name):
-			r.Hooks = append(r.Hooks, run.Name)
+		case run.Halt:
+			return cli.WithHint(fmt.Errorf("%s ended the agent's turn", fullName(run)), "change this hook first")
+		case run.Source != r.place.Policy && why != "": // except finds the problems of an own hook
+			return fmt.Errorf("%s stopped it: %s", fullName(run), why)
+		case !slices.Contains(r.full, fullName(run)):
+			r.Hooks, r.full = append(r.Hooks, run.Name), append(r.full, fullName(run))
 		}
 	}
 	if len(r.Hooks) == 0 {
-		return errors.New("no hook asked about it")
+		return errors.New("no hook stopped it")
 	}
 	return nil
 }
 
 // except adds the exceptions to the policy.
-func (r *Rule) except() (err error) {
+func (r *Rule) except(ctx context.Context) (err error) {
 	file := r.place.Policy
 	if r.policy, err = current(file); err != nil {
 		return err
@@ -139,21 +137,63 @@ func (r *Rule) except() (err error) {
 		return cli.WithHint(fmt.Errorf("%s is read-only", file), "make it writable, or change the original of which it is a copy")
 	}
 	r.changed = r.policy
-	for _, name := range r.Hooks {
-		p, errs := policy.Parse(file, r.changed)
-		if len(errs) > 0 {
-			return cli.WithHint(errs[0], "grapnel check")
+	for _, name := range r.full {
+		source, hook, _ := strings.Cut(name, "::")
+		var hunk string
+		if pack, ok := strings.CutPrefix(source, file+"#"); ok {
+			err = r.permit(ctx, name, pack, hook, &hunk)
+		} else {
+			err = r.exceptOwn(hook, &hunk)
 		}
-		i := slices.IndexFunc(p.Hooks, func(h policyfile.Hook) bool { return h.Name == name })
-		if i < 0 {
-			return fmt.Errorf("%s has no hook %s now", file, name)
-		}
-		changed, hunk, err := replay.Except(file, r.changed, &p.Hooks[i], r.Command)
 		if err != nil {
-			return cli.WithHint(fmt.Errorf("%s:%d: hook %s: %w", file, p.Hooks[i].Line, name, err), "change this hook yourself")
+			return err
 		}
-		r.changed, r.hunks = changed, r.hunks+hunk
+		r.hunks += hunk
 	}
+	return nil
+}
+
+// exceptOwn adds the exception to a hook of the policy.
+func (r *Rule) exceptOwn(name string, hunk *string) error {
+	file := r.place.Policy
+	p, errs := policy.Parse(file, r.changed)
+	if len(errs) > 0 {
+		return cli.WithHint(errs[0], "grapnel check")
+	}
+	i := slices.IndexFunc(p.Hooks, func(h policyfile.Hook) bool { return h.Name == name })
+	if i < 0 {
+		return fmt.Errorf("%s has no hook %s now", file, name)
+	}
+	changed, diff, err := replay.Except(file, r.changed, &p.Hooks[i], r.Command)
+	if err != nil {
+		return cli.WithHint(fmt.Errorf("%s:%d: hook %s: %w", file, p.Hooks[i].Line, name, err), "change this hook yourself")
+	}
+	r.changed, *hunk = changed, diff
+	return nil
+}
+
+// permit adds the exception for a hook of a pack: the commands of the line that it stops.
+func (r *Rule) permit(ctx context.Context, full, pack, name string, hunk *string) error {
+	cannot := func(err error) error {
+		return cli.WithHint(fmt.Errorf("hook %s of the pack %s: %w", name, pack, err), "write the exception yourself: use: [{pack: "+pack+", allow: {"+name+": {command: ...}}}]")
+	}
+	var failed error
+	patterns, ok := replay.CommandPatterns(r.Command, func(line string) bool {
+		_, by, err := r.try(ctx, r.policy, line)
+		failed = cmp.Or(failed, err)
+		return slices.Contains(by, full)
+	})
+	switch {
+	case failed != nil:
+		return failed
+	case !ok:
+		return cannot(errors.New("no pattern describes exactly this command"))
+	}
+	changed, diff, err := replay.Permit(r.place.Policy, r.changed, pack, name, patterns)
+	if err != nil {
+		return cannot(err)
+	}
+	r.changed, *hunk = changed, diff
 	return nil
 }
 
@@ -173,18 +213,18 @@ func (r *Rule) loads(content []byte) func(policy.Request) policy.Set {
 
 var idle = grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return grapnel.Outcome{}, nil })
 
-// try returns the Record of the call, with more options, under a content of the policy, and the names
-// of the hooks that stop it. No program runs.
-func (r *Rule) try(ctx context.Context, content []byte, more string) (e *spool.Entry, by []string, err error) {
+// try returns the Record of the call with another command line under a content of the policy, and the
+// full names of the hooks that stop it. No program runs.
+func (r *Rule) try(ctx context.Context, content []byte, line string) (e *spool.Entry, by []string, err error) {
 	none := func(policyfile.HTTP) grapnel.Hook { return idle }
 	loaded, errs := policytest.Load(r.place.Policy, policytest.Loading{Load: r.loads(content), Program: func(policyfile.Command) grapnel.Hook { return idle }, Server: none, Notify: none})
 	if len(errs) > 0 {
 		return nil, nil, errs[0]
 	}
-	value, _ := rawjson.Marshal(r.Command + more) // marshaling a text cannot fail
+	value, _ := rawjson.Marshal(line) // marshaling a text cannot fail
 	ev := *r.event
-	if longer, err := ev.Set(grapnel.FieldCommand, value); more != "" && err == nil {
-		ev = *longer
+	if other, err := ev.Set(grapnel.FieldCommand, value); line != r.Command && err == nil {
+		ev = *other
 	}
 	ev.Native = nil
 	if d, ok := dialect.FindAgent(ev.Agent.Name); ok && d.WriteEvent != nil {
@@ -199,7 +239,7 @@ func (r *Rule) try(ctx context.Context, content []byte, more string) (e *spool.E
 	engine.Fire(ctx, &ev)
 	for i := range e.Hooks {
 		if run := &e.Hooks[i]; !run.Observed && !run.Async && (run.Decision >= grapnel.Ask || run.Halt) {
-			by = append(by, run.Name)
+			by = append(by, fullName(run))
 		}
 	}
 	return e, by, context.Cause(ctx)
@@ -207,14 +247,14 @@ func (r *Rule) try(ctx context.Context, content []byte, more string) (e *spool.E
 
 // prove makes the tests. It returns an error if one of them fails, or an existing test of the command.
 func (r *Rule) prove(ctx context.Context) error {
-	_, asked, err := r.try(ctx, r.policy, "")
+	_, by, err := r.try(ctx, r.policy, r.Command)
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(r.Hooks, func(name string) bool { return !slices.Contains(asked, name) }) {
-		return cli.WithHint(errors.New("not all hooks ask about it now: the policy has changed, or they need earlier events of the session"), "change the hooks yourself")
+	if slices.ContainsFunc(r.full, func(name string) bool { return !slices.Contains(by, name) }) {
+		return cli.WithHint(errors.New("not all hooks stop it now: the policy has changed, or they need earlier events of the session"), "change the hooks yourself")
 	}
-	passes, by, err := r.try(ctx, r.changed, "")
+	passes, by, err := r.try(ctx, r.changed, r.Command)
 	if err == nil && len(by) > 0 {
 		err = fmt.Errorf("%s would still stop it", strings.Join(by, ", "))
 	}
@@ -222,8 +262,11 @@ func (r *Rule) prove(ctx context.Context) error {
 		return err
 	}
 	trials := []*spool.Entry{passes}
-	if longer, by, err := r.try(ctx, r.changed, " --another-option"); err == nil && longer.Decision == grapnel.Ask && len(by) > 0 && !strings.Contains(r.Command, "\n") {
-		trials = append(trials, longer)
+	for _, more := range []string{" --another-option", " /another/operand"} { // the exception of a pack permits options
+		if longer, by, err := r.try(ctx, r.changed, r.Command+more); err == nil && longer.Decision >= grapnel.Ask && len(by) > 0 && !strings.Contains(r.Command, "\n") {
+			trials = append(trials, longer)
+			break
+		}
 	}
 	file := strings.TrimSuffix(r.place.Policy, filepath.Ext(r.place.Policy)) + policytest.Suffix
 	before, err := current(file)
@@ -301,7 +344,7 @@ func (r *Rule) Write(place local.Place) error {
 		}
 	}
 	user := place.Identity().User
-	text := fmt.Sprintf("%s makes a rule from the call %s: its hooks do not ask about it\n%s", cmp.Or(user, "a person"), r.Record, r.hunks)
+	text := fmt.Sprintf("%s makes a rule from the call %s: its hooks do not stop it\n%s", cmp.Or(user, "a person"), r.Record, r.hunks)
 	if _, err := records.Put(place, ruled, grapnel.Record{CallDigest: r.call, User: user, Reasons: []grapnel.Reason{{Hook: "grapnel", Text: text, Cause: grapnel.CauseDecision}}}); err != nil {
 		return err
 	}

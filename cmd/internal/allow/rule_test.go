@@ -305,6 +305,77 @@ func TestRuleExactText(t *testing.T) {
 	}
 }
 
+// blocked returns the Record of a blocked shell call.
+func (u user) blocked(command string, hooks ...string) *spool.Entry {
+	u.Helper()
+	e := u.shell(command, hooks...)
+	e.Decision = grapnel.Block
+	for i := range e.Hooks {
+		e.Hooks[i].Decision = grapnel.Block
+	}
+	return e
+}
+
+// A false alarm of a pack becomes one entry at the pack, for the commands of the line that the hook
+// stops. A block of the own policy becomes a condition, like a question.
+func TestRuleOfPack(t *testing.T) {
+	t.Parallel()
+	const head, noDelete = "version: 1\n", "#destructive::no-recursive-delete"
+	for name, tt := range map[string]struct {
+		policy, command, want string
+		hook                  string // what follows the file in its full name
+		stays                 string // a command that is still stopped
+	}{
+		"by name": {"use: [destructive]\n", "rm -rf reports", "use: [{pack: destructive, allow: {no-recursive-delete: {command: rm -rf reports}}}]\n", noDelete, "rm -rf reports /"},
+		"in a list": {
+			"use:\n  - secrets\n  - destructive # all of it\n", "make && rm -rf 'my reports' && ls",
+			"use:\n  - secrets\n  - {pack: destructive, allow: {no-recursive-delete: {command: 'rm -rf ''my reports'''}}} # all of it\n", noDelete, "rm -rf my reports",
+		},
+		"in braces": {
+			"use: [{pack: destructive, except: no-force-push}, secrets]\n", "rm -rf reports",
+			"use: [{pack: destructive, except: no-force-push, allow: {no-recursive-delete: {command: rm -rf reports}}}, secrets]\n", noDelete, "rm -rf report",
+		},
+		"on lines": {
+			"use:\n  - pack: destructive # mine\n    except: [no-force-push]\n", "rm -rf reports && rm -rf charts",
+			"use:\n  - pack: destructive # mine\n    allow: {no-recursive-delete: {command: [rm -rf reports, rm -rf charts]}}\n    except: [no-force-push]\n", noDelete, "rm -rf reports charts /",
+		},
+		"the second hook": {
+			"use: [{pack: destructive, allow: {no-hard-reset: {command: git reset --hard}}}]\n", "rm -rf reports",
+			"use: [{pack: destructive, allow: {no-hard-reset: {command: git reset --hard}, no-recursive-delete: {command: rm -rf reports}}}]\n", noDelete, "rm -rf /",
+		},
+		"the second time": {
+			"use:\n  - pack: destructive\n    allow:\n      no-recursive-delete: {command: rm -rf logs}\n", "rm -rf reports",
+			"use:\n  - pack: destructive\n    allow:\n      no-recursive-delete: [{command: rm -rf logs}, {command: rm -rf reports}]\n", noDelete, "rm -rf /",
+		},
+		"a hook in lines": {
+			"use:\n  - pack: destructive\n    allow:\n      no-hard-reset: {command: git reset --hard}\n", "rm -rf reports",
+			"use:\n  - pack: destructive\n    allow:\n      no-hard-reset: {command: git reset --hard}\n      no-recursive-delete: {command: rm -rf reports}\n", noDelete, "rm -rf /",
+		},
+		"an own block": {
+			"hooks:\n  - {name: plan, on: tool.before, match: {command: terraform}, block: No.}\n", "terraform plan",
+			"hooks:\n  - {name: plan, on: tool.before, match: {command: terraform}, block: No., when: 'tool.command not in [\"terraform plan\"]'}\n", "::plan", "terraform plan -x",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			u := newUser(t, head+tt.policy)
+			r := u.propose(u.blocked(tt.command, u.place.Policy+tt.hook))
+			if err := r.Write(u.place); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(head+tt.want, u.read(u.place.Policy)); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+			if n := u.pass(); n < 1 {
+				t.Errorf("%d tests", n)
+			}
+			if _, by, err := r.try(t.Context(), r.changed, tt.stays); err != nil || len(by) == 0 {
+				t.Errorf("%q passes: %v", tt.stays, err)
+			}
+		})
+	}
+}
+
 func TestRuleRefuses(t *testing.T) {
 	t.Parallel()
 	project := "/srv/app/grapnel.yaml"
@@ -314,12 +385,12 @@ func TestRuleRefuses(t *testing.T) {
 		entry  func(u user) *spool.Entry
 		want   string
 	}{
-		"another source": {entry: func(u user) *spool.Entry { return u.shell("terraform plan", "plan", project+"::plan") }, want: "/srv/app/grapnel.yaml::plan asked, and is not in your policy"},
-		"a managed rule": {entry: func(u user) *spool.Entry { return u.managed() }, want: "a.yaml::plan asked, and is not in your policy"},
-		"a pack": {policy: "version: 1\nuse: [destructive]\n", entry: func(u user) *spool.Entry {
-			return u.shell("git reset --hard", u.place.Policy+"#destructive::no-hard-reset")
-		}, want: "is from a pack"},
-		"no hook":           {entry: func(u user) *spool.Entry { return u.shell("terraform plan") }, want: "no hook asked"},
+		"another source": {entry: func(u user) *spool.Entry { return u.shell("terraform plan", "plan", project+"::plan") }, want: "/srv/app/grapnel.yaml::plan stopped it: it is not in force now"},
+		"a managed rule": {entry: func(u user) *spool.Entry { return u.managed() }, want: "a.yaml::plan stopped it: it is not in force now"},
+		"a pack that hides a part": {policy: "version: 1\nuse: [destructive]\n", entry: func(u user) *spool.Entry {
+			return u.shell("git reset --hard $(cat x)", u.place.Policy+"#destructive::no-hard-reset")
+		}, want: "no pattern describes exactly this command"},
+		"no hook":           {entry: func(u user) *spool.Entry { return u.shell("terraform plan") }, want: "no hook stopped it"},
 		"a file":            {entry: func(u user) *spool.Entry { return u.asked("Read", map[string]string{"file_path": "/x"}, "plan") }, want: "not one shell command"},
 		"a masked command":  {policy: anyRule, entry: func(u user) *spool.Entry { return u.shell("login --password hunter2", "plan") }, want: "masked"},
 		"a byte order mark": {policy: anyRule, entry: func(u user) *spool.Entry { return u.shell("echo \uFEFF", "plan") }, want: "no test can prove it"},
@@ -327,15 +398,15 @@ func TestRuleRefuses(t *testing.T) {
 		"an environment": {policy: anyRule, entry: func(u user) *spool.Entry {
 			return u.asked("Bash", map[string]any{"command": "ls", "env": map[string]string{"A": "b"}}, "plan")
 		}, want: "for any env"},
-		"a block": {entry: func(u user) *spool.Entry {
+		"a halt": {entry: func(u user) *spool.Entry {
 			e := u.shell("terraform plan", "plan")
-			e.Hooks[0].Decision = grapnel.Block
+			e.Hooks[0].Halt = true
 			return e
-		}, want: "blocked it"},
+		}, want: "ended the agent's turn"},
 		"another condition":   {policy: strings.Replace(blockRule, "    ask", "    when: not tool.failed\n    ask", 1), entry: ask, want: "another condition"},
-		"a program":           {policy: "version: 1\nhooks:\n  - {name: plan, on: tool.before, run: ask}\n", entry: ask, want: "does not ask"},
+		"a program":           {policy: "version: 1\nhooks:\n  - {name: plan, on: tool.before, run: ask}\n", entry: ask, want: "does not ask or block"},
 		"a removed hook":      {policy: "version: 1\nhooks: []\n", entry: ask, want: "has no hook plan now"},
-		"a narrowed hook":     {policy: strings.Replace(blockRule, "terraform plan}", "terraform apply}", 1), entry: ask, want: "not all hooks ask about it now"},
+		"a narrowed hook":     {policy: strings.Replace(blockRule, "terraform plan}", "terraform apply}", 1), entry: ask, want: "not all hooks stop it now"},
 		"a hook more":         {policy: blockRule + "  - {name: more, on: tool.before, match: {command: terraform}, ask: Sure?}\n", entry: ask, want: "more would still stop it"},
 		"a broken policy":     {policy: "version: 1\nhooks: [\n", entry: ask, want: "grapnel.yaml"},
 		"a failing test":      {tests: "version: 1\ntests:\n  - {name: mine, command: terraform plan, want: ask}\n", entry: ask, want: `3: the test "mine" would fail`},
