@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -26,12 +25,11 @@ type Options struct {
 	CA string // a PEM file with the certificate authorities of the server; empty = the authorities of the system
 }
 
-// connect opens one connection. On other machines the server must have a valid certificate, unless the
-// URL or the environment sets another sslmode.
+// connect opens one connection.
 func connect(ctx context.Context, o Options) (*pgx.Conn, error) {
 	config, err := o.config()
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the address of the database: %w", err)
+		return nil, err
 	}
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
@@ -40,10 +38,12 @@ func connect(ctx context.Context, o Options) (*pgx.Conn, error) {
 	return conn, nil
 }
 
+// config returns the configuration of a connection. With a CA, and on other machines, the server must have a
+// valid certificate, unless the URL or the environment sets another sslmode.
 func (o Options) config() (*pgx.ConnConfig, error) {
 	u, err := url.Parse(o.URL)
 	if err != nil {
-		return nil, errors.New("it is not a URL") // the text of the error could contain a password
+		return nil, errors.New("cannot read the address of the database: it is not a URL") // the text of the error could contain a password
 	}
 	q := u.Query()
 	set := func(name, value string) {
@@ -54,21 +54,34 @@ func (o Options) config() (*pgx.ConnConfig, error) {
 	set("passfile", o.Credentials)
 	set("sslrootcert", o.CA)
 	set("application_name", "grapnel")
-	if !q.Has("service") && os.Getenv("PGSSLMODE") == "" && remote(u) {
-		set("sslmode", "verify-full")
-	}
 	u.RawQuery = q.Encode()
-	return pgx.ParseConfig(u.String())
+	config, err := pgx.ParseConfig(u.String())
+	if err == nil && !q.Has("sslmode") && !q.Has("service") && os.Getenv("PGSSLMODE") == "" && (o.CA != "" || remote(config)) {
+		q.Set("sslmode", "verify-full")
+		u.RawQuery = q.Encode()
+		config, err = pgx.ParseConfig(u.String())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the address of the database: %w", err)
+	}
+	return config, nil
 }
 
-// remote reports whether a URL names a server on another machine.
-func remote(u *url.URL) bool {
-	host := u.Hostname()
-	if host == "" {
-		host = u.Query().Get("host")
+// remote reports whether a server is on another machine. A parameter of the URL or the environment can name
+// servers, too.
+func remote(config *pgx.ConnConfig) bool {
+	hosts := []string{config.Host}
+	for _, f := range config.Fallbacks {
+		hosts = append(hosts, f.Host)
 	}
-	ip := net.ParseIP(host)
-	return host != "" && host != "localhost" && !strings.HasPrefix(host, "/") && !(ip != nil && ip.IsLoopback())
+	for _, host := range hosts {
+		network, _ := pgconn.NetworkAddress(host, config.Port)
+		ip := net.ParseIP(host)
+		if network != "unix" && host != "localhost" && !(ip != nil && ip.IsLoopback()) {
+			return true
+		}
+	}
+	return false
 }
 
 // explain adds what the operator can do about an error of the database.

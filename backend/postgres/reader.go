@@ -26,7 +26,7 @@ const queryTime = 20 * time.Second
 func OpenReader(ctx context.Context, o Options) (*Reader, error) {
 	config, err := o.config()
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the address of the database: %w", err)
+		return nil, err
 	}
 	pool, err := pgxpool.ParseConfig("")
 	if err != nil {
