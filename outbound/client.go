@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/certs"
 )
 
 // A Resolver looks up the addresses of a host. The host name ends in a dot, so that a
@@ -239,7 +240,10 @@ func (c *Client) connect(ctx context.Context, u *url.URL) (*connection, error) {
 	if u.Scheme == "http" {
 		return conn, nil
 	}
-	roots, err := c.roots()
+	c.mu.Lock()
+	files := c.ca
+	c.mu.Unlock()
+	roots, err := certs.Roots(c.opts.RootCAs, files)
 	if err != nil {
 		_ = tcp.Close()
 		return nil, fault(TLS, "%s: %w", name, err)

@@ -20,6 +20,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/cmd/internal/review"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/certs"
 	"github.com/grapnel-dev/grapnel/internal/consent"
 	"github.com/grapnel-dev/grapnel/internal/home"
 	"github.com/grapnel-dev/grapnel/internal/installation"
@@ -273,7 +274,7 @@ func checkLoads(file string, p *policyfile.Policy, place local.Place, installed 
 		}
 	}
 	if w := p.CA; w.Text != "" {
-		if _, err := outbound.Roots(nil, []string{home.Absolute(w.Text, filepath.Dir(file))}); err != nil {
+		if _, err := certs.Roots(nil, []string{home.Absolute(w.Text, filepath.Dir(file))}); err != nil {
 			found = append(found, badAddress.finding(&policyfile.Error{File: file, Line: w.Line, Col: w.Col, Msg: "ca: " + err.Error(), Hint: "without it, no hook reaches a server with https://"}))
 		}
 	}

@@ -27,10 +27,10 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/forwarding"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/cmd/internal/web"
+	"github.com/grapnel-dev/grapnel/internal/certs"
 	"github.com/grapnel-dev/grapnel/internal/remote"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
-	"github.com/grapnel-dev/grapnel/outbound"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -282,7 +282,7 @@ func (d *daemon) newExport() *telemetry.Export {
 		d.log.Warn("cannot export telemetry", "error", err)
 	}
 	o.Version, o.Origin, o.Metrics, o.Log = hookcmd.Version, d.place.Identity(), d.metrics, d.log
-	if o.RootCAs, err = outbound.Roots(nil, d.place.Reach().CA); err != nil {
+	if o.RootCAs, err = certs.Roots(nil, d.place.Reach().CA); err != nil {
 		d.log.Warn("telemetry trusts only the certificate authorities of the system", "error", err)
 	}
 	export, err := telemetry.NewExport(o)

@@ -1,4 +1,5 @@
-package outbound
+// Package certs reads files with certificate authorities.
+package certs
 
 import (
 	"bytes"
@@ -10,16 +11,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/readfile"
 )
 
-// maxCA is the maximum size of a file with certificate authorities in bytes.
-const maxCA = 1 << 20
-
-// roots returns the trusted certificate authorities; nil = the system's.
-func (c *Client) roots() (*x509.CertPool, error) {
-	c.mu.Lock()
-	files := c.ca
-	c.mu.Unlock()
-	return Roots(c.opts.RootCAs, files)
-}
+// maxSize is the maximum size of a file with certificate authorities in bytes.
+const maxSize = 1 << 20
 
 // Roots returns base, or the certificate authorities of the system if it is nil, together with those in
 // files. It returns base if there are no files.
@@ -34,22 +27,22 @@ func Roots(base *x509.CertPool, files []string) (*x509.CertPool, error) {
 		return nil, fmt.Errorf("cannot read the certificate authorities of the system: %w", err)
 	}
 	for _, file := range files {
-		if err := addCA(base, file); err != nil {
+		if err := add(base, file); err != nil {
 			return nil, fmt.Errorf("cannot read the certificate authorities in %s: %w", file, err)
 		}
 	}
 	return base, nil
 }
 
-// addCA adds the certificates in a file. A certificate that is left out would be noticed only when a
+// add adds the certificates in a file. A certificate that is left out would be noticed only when a
 // server needs it, so each mistake is an error.
-func addCA(pool *x509.CertPool, file string) error {
-	text, err := readfile.Regular(file, maxCA+1)
+func add(pool *x509.CertPool, file string) error {
+	text, err := readfile.Regular(file, maxSize+1)
 	switch {
 	case err != nil:
 		return errors.New(readfile.Reason(err))
-	case len(text) > maxCA:
-		return fmt.Errorf("it is larger than %d bytes", maxCA)
+	case len(text) > maxSize:
+		return fmt.Errorf("it is larger than %d bytes", maxSize)
 	}
 	n := 0
 	for block, rest := pem.Decode(text); ; block, rest = pem.Decode(rest) {
