@@ -14,6 +14,8 @@ package nats
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -29,6 +31,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/grapnel-dev/grapnel/internal/certs"
 	"github.com/grapnel-dev/grapnel/internal/forward"
 )
 
@@ -95,7 +98,11 @@ func connect(ctx context.Context, o Options, inbox string) (*nats.Conn, address,
 		options = append(options, nats.UserCredentials(file))
 	}
 	if o.CA != "" {
-		options = append(options, nats.RootCAs(o.CA))
+		roots, err := certs.Roots(x509.NewCertPool(), []string{o.CA})
+		if err != nil {
+			return nil, a, err
+		}
+		options = append(options, nats.Secure(&tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}))
 	}
 	if a.secure {
 		options = append(options, nats.Secure())
@@ -119,8 +126,9 @@ func closeRefused(conn *nats.Conn, _ *nats.Subscription, err error) {
 
 // explain adds what the operator can do about an error of the server.
 func explain(err error, a address) error {
-	hint := ""
+	hint := certs.Hint(err)
 	switch {
+	case hint != "":
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked), errors.Is(err, nats.ErrPermissionViolation):
 		hint = "the server refuses the credentials: check the credentials file (credentials: or NATS_CREDS), and that it permits " + subjects + "ID and the other subjects that docs/many-machines.md lists"
 	case errors.Is(err, nats.ErrSecureConnWanted):

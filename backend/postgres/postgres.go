@@ -4,14 +4,18 @@ package postgres
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
 	"net/url"
 	"os"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/grapnel-dev/grapnel/internal/certs"
 )
 
 // Options name a database.
@@ -54,6 +58,11 @@ func (o Options) config() (*pgx.ConnConfig, error) {
 	set("passfile", o.Credentials)
 	set("sslrootcert", o.CA)
 	set("application_name", "grapnel")
+	if o.CA != "" {
+		if _, err := certs.Roots(x509.NewCertPool(), []string{o.CA}); err != nil {
+			return nil, err
+		}
+	}
 	u.RawQuery = q.Encode()
 	config, err := pgx.ParseConfig(u.String())
 	if err == nil && !q.Has("sslmode") && !q.Has("service") && os.Getenv("PGSSLMODE") == "" && (o.CA != "" || remote(config)) {
@@ -88,6 +97,12 @@ func remote(config *pgx.ConnConfig) bool {
 func (o Options) explain(err error) error {
 	var failed *pgconn.PgError
 	if !errors.As(err, &failed) {
+		if hint := certs.Hint(err); hint != "" {
+			return fmt.Errorf("%s (%w)", hint, err)
+		}
+		if strings.Contains(err.Error(), "server refused TLS connection") { // pgx has no other sign
+			return fmt.Errorf("the server has no TLS: give it a certificate, or add sslmode=disable to the address (%w)", err)
+		}
 		if config := (*pgconn.ConnectError)(nil); errors.As(err, &config) {
 			return fmt.Errorf("cannot reach the database (check the address, and whether the server runs): %w", err)
 		}

@@ -1,4 +1,4 @@
-// Package certs reads files with certificate authorities.
+// Package certs reads files with certificate authorities, and names the way out if a certificate is refused.
 package certs
 
 import (
