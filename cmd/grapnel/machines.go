@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -50,7 +51,7 @@ func (d *database) options(c *console) (postgres.Options, error) {
 	}
 	for _, t := range targets {
 		if forwarding.IsPostgres(t.To.Text) {
-			o.URL = t.To.Text
+			o.URL, o.CA = t.To.Text, cmp.Or(d.ca, t.CA)
 			return o, nil
 		}
 	}
