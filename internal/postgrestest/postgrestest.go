@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"os/user"
@@ -25,7 +26,8 @@ const Password = "correct horse"
 
 // A Server is a PostgreSQL server that listens on a socket in a directory of its own.
 type Server struct {
-	Dir string // has the socket, and the file "passwords" in the format of .pgpass
+	Dir  string // has the socket, and the file "passwords" in the format of .pgpass
+	Port string // of the socket, and on 127.0.0.1 of a server with TLS
 
 	t    testing.TB
 	bin  string
@@ -39,7 +41,42 @@ type Server struct {
 // Start runs a server until the test ends. Settings have the form name=value.
 func Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
-	s := &Server{t: t, bin: programs(t)}
+	s := prepare(t)
+	s.begin(append([]string{"listen_addresses=''"}, settings...))
+	return s
+}
+
+// StartTLS runs a server that also listens on 127.0.0.1, where it permits only connections with TLS. cert and key
+// are its certificate and private key in PEM format.
+func StartTLS(t testing.TB, cert, key []byte) *Server {
+	t.Helper()
+	s := prepare(t)
+	s.Port = freePort(t)
+	s.own("server.crt", cert)
+	s.own("server.key", key)
+	s.own("pg_hba.conf", []byte("local all all scram-sha-256\nhostssl all all 127.0.0.1/32 scram-sha-256\n"))
+	s.begin([]string{"listen_addresses='127.0.0.1'", "port=" + s.Port, "ssl=on"})
+	return s
+}
+
+// freePort returns a port of 127.0.0.1 that no program used a moment ago. PostgreSQL cannot choose one.
+func freePort(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+// prepare makes the files of a server.
+func prepare(t testing.TB) *Server {
+	t.Helper()
+	s := &Server{t: t, bin: programs(t), Port: "5432"}
 	var err error
 	if s.Dir, err = os.MkdirTemp("", "pg"); err != nil { //nolint:usetesting // short, because it has a socket
 		t.Fatal(err)
@@ -54,20 +91,36 @@ func Start(t testing.TB, settings ...string) *Server {
 	if err != nil {
 		t.Fatalf("initdb: %v\n%s", err, out)
 	}
+	return s
+}
+
+// own writes a file of the server, which must be its own.
+func (s *Server) own(name string, data []byte) {
+	s.t.Helper()
+	name = filepath.Join(s.data, name)
+	write(s.t, name, string(data))
+	if s.cred != nil {
+		if err := os.Chown(name, int(s.cred.Uid), int(s.cred.Gid)); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// begin runs a prepared server until the test ends.
+func (s *Server) begin(settings []string) {
+	s.t.Helper()
 	config, err := os.OpenFile(filepath.Join(s.data, "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
-	settings = append([]string{"listen_addresses=''", "unix_socket_directories='" + s.Dir + "'", "fsync=off", "max_connections=60", "log_min_messages=fatal"}, settings...)
-	for _, line := range settings {
+	for _, line := range append([]string{"unix_socket_directories='" + s.Dir + "'", "fsync=off", "max_connections=60", "log_min_messages=fatal"}, settings...) {
 		fmt.Fprintln(config, line)
 	}
 	if err := config.Close(); err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
-	t.Cleanup(s.Kill)
+	s.t.Cleanup(s.Kill)
 	s.Run()
-	return s
 }
 
 // programs returns the directory of the newest installed server.
@@ -129,7 +182,7 @@ func (s *Server) Passwords() string { return filepath.Join(s.Dir, "passwords") }
 
 // URL returns the address of a database for a user, without a password.
 func (s *Server) URL(user, database string) string {
-	return fmt.Sprintf("postgres://%s@/%s?host=%s", user, database, s.Dir)
+	return fmt.Sprintf("postgres://%s@/%s?host=%s&port=%s", user, database, s.Dir, s.Port)
 }
 
 // Run starts the server after Kill, and waits until it accepts connections.
@@ -140,7 +193,7 @@ func (s *Server) Run() {
 			s.start()
 		}
 		// pg_isready exits 0 if the server accepts connections.
-		if exec.CommandContext(context.Background(), filepath.Join(s.bin, "pg_isready"), "-q", "-h", s.Dir).Run() == nil {
+		if exec.CommandContext(context.Background(), filepath.Join(s.bin, "pg_isready"), "-q", "-h", s.Dir, "-p", s.Port).Run() == nil {
 			return
 		}
 		select {

@@ -25,6 +25,7 @@ type stream struct {
 	args []string
 	cmd  *exec.Cmd
 	port string
+	ca   string // a file with the authority of a server with TLS, whose certificate is for localhost
 }
 
 // startNATS runs a server until the test ends. config are lines of its configuration file.
@@ -75,7 +76,11 @@ func (s *stream) url() string { return "nats://127.0.0.1:" + s.port }
 // client returns a connection to the server until the test ends.
 func (s *stream) client(t *testing.T, options ...jetstream.JetStreamOpt) jetstream.JetStream {
 	t.Helper()
-	conn, err := nats.Connect(s.url())
+	address, with := s.url(), nats.Name("test")
+	if s.ca != "" {
+		address, with = "nats://localhost:"+s.port, nats.RootCAs(s.ca)
+	}
+	conn, err := nats.Connect(address, with)
 	if err != nil {
 		t.Fatal(err)
 	}
