@@ -122,7 +122,7 @@ readers: ## give Grapnel's output to the programs that read it: shells, editors,
 	$(GO) test -tags e2e -count=1 -timeout 15m -v ./cmd/test/readers/...
 
 .PHONY: browser
-browser: ## use the page of "grapnel ui" in Chromium, like a person (needs chromium; installs some from npm)
+browser: ## use the page of "grapnel ui" in Chromium, like a person (needs chromium and the Debian package postgresql; installs some from npm)
 	$(GO) test -tags e2e -count=1 -timeout 20m -v ./cmd/test/browser
 
 .PHONY: machines

@@ -53,8 +53,10 @@ func pages(t testing.TB, p *page, base string) map[string]string {
 	return all
 }
 
-// axe finds no violation on any page, and no page scrolls sideways: in dark and light, on a large
-// and a small screen, at 200 %, and without motion.
+// looks are how pages are shown: in dark and light, on a large and a small screen, at 200 %, and without motion.
+var looks = []look{{}, {width: 360}, {dark: true}, {dark: true, width: 360}, {width: 640, zoomed: true}, {dark: true, width: 640, zoomed: true, reduced: true}}
+
+// axe finds no violation on any page in any look, and no page scrolls sideways.
 func TestAccessible(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, busy, filled(t, 1000))
@@ -66,7 +68,6 @@ func TestAccessible(t *testing.T) {
 	c.reply(t, allowed)
 	_, card := w.waits(t, "open", "git push origin open")
 	all["rule"] = "/approvals/rule?id=" + strings.TrimPrefix(card, "#r")
-	looks := []look{{}, {width: 360}, {dark: true}, {dark: true, width: 360}, {width: 640, zoomed: true}, {dark: true, width: 640, zoomed: true, reduced: true}}
 	for _, l := range looks {
 		t.Run(fmt.Sprintf("%+v", l), func(t *testing.T) {
 			t.Parallel()

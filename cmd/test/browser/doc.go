@@ -4,5 +4,5 @@
 //
 //	go test -tags e2e -count=1 ./cmd/test/browser     # "make browser"
 //
-// They need the Debian package chromium, or another Chromium at CHROMIUM_BIN.
+// They need the Debian packages chromium and postgresql. CHROMIUM_BIN names another Chromium.
 package browser

@@ -27,7 +27,7 @@ hooks:
   - {name: no-force, on: tool.before, match: {command: git reset --hard}, block: Keep the work.}
 `
 
-// A world is a root with a policy and a daemon.
+// A world is a root with a policy and, after start, a daemon.
 type world struct {
 	root   string
 	bin    string
@@ -37,6 +37,15 @@ type world struct {
 
 // newWorld makes a world and starts its daemon.
 func newWorld(t testing.TB, policy string, prepare ...func(local.Place)) *world {
+	t.Helper()
+	w := newRoot(t, policy, prepare...)
+	w.start(t)
+	t.Cleanup(func() { w.stop(t) })
+	return w
+}
+
+// newRoot makes a world without a daemon.
+func newRoot(t testing.TB, policy string, prepare ...func(local.Place)) *world {
 	t.Helper()
 	root, err := os.MkdirTemp("", "gb-") //nolint:usetesting // the path of a socket is short
 	if err != nil {
@@ -53,8 +62,6 @@ func newWorld(t testing.TB, policy string, prepare ...func(local.Place)) *world 
 	for _, do := range prepare {
 		do(w.place)
 	}
-	w.start(t)
-	t.Cleanup(func() { w.stop(t) })
 	return w
 }
 
