@@ -125,18 +125,18 @@ func (r *Reader) Records(ctx context.Context, q Query) ([]Row, error) {
 	return collect[Row](r, rows, err)
 }
 
-// A Decision is how often a decision was made on a day.
+// A Decision is how often a decision was made in a quarter of an hour.
 type Decision struct {
-	Day             time.Time // its begin in UTC
+	Begin           int64 // of the quarter, in seconds since 1970
 	Decision, Would string
 	Firings, Errors int
 	FailOpen        int // in which a hook failed and the action continued
 }
 
-// Decisions counts the decisions of each day since a time.
+// Decisions counts the decisions of each quarter of an hour since a time.
 func (r *Reader) Decisions(ctx context.Context, since time.Time) ([]Decision, error) {
-	rows, err := r.pool.Query(ctx, `SELECT date_trunc('day', time, 'UTC'), coalesce(decision, 'none'), coalesce(would, 'none'), count(*), count(error), count(*) FILTER (WHERE record->'hooks' @> '[{"fail_open": true}]')
-		FROM grapnel.records WHERE time >= $1 AND NOT late AND event IS DISTINCT FROM 'native.grapnel.alive' GROUP BY 1, 2, 3 ORDER BY 1`, since)
+	rows, err := r.pool.Query(ctx, `SELECT floor(extract(epoch FROM time) / 900)::bigint * 900, coalesce(decision, 'none'), coalesce(would, 'none'), count(*), count(error), count(*) FILTER (WHERE record->'hooks' @> '[{"fail_open": true}]')
+		FROM grapnel.records WHERE time >= $1 AND NOT late AND event IS DISTINCT FROM 'native.grapnel.alive' GROUP BY 1, 2, 3`, since)
 	return collect[Decision](r, rows, err)
 }
 

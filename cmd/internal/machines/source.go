@@ -132,6 +132,7 @@ func (s Source) Totals(ctx context.Context, since time.Time) (stats.Totals, erro
 	if err != nil {
 		return t, err
 	}
+	quarters := stats.Quarters{}
 	for i := range counts {
 		c := &counts[i]
 		decision, would := decisionOf(c.Decision), decisionOf(c.Would)
@@ -139,10 +140,12 @@ func (s Source) Totals(ctx context.Context, since time.Time) (stats.Totals, erro
 		t.Errors += c.Errors
 		t.FailOpen += c.FailOpen
 		t.Decisions[decision] += c.Firings
+		quarters.Add(time.Unix(c.Begin, 0), decision, c.Firings)
 		if would > decision {
 			t.Would[would] += c.Firings
 		}
 	}
+	t.Days = quarters.Days(since.Location())
 	newest, err := s.DB.Newest(ctx)
 	if err != nil {
 		return t, err
@@ -160,19 +163,6 @@ func (s Source) Totals(ctx context.Context, since time.Time) (stats.Totals, erro
 func decisionOf(word string) (d grapnel.Decision) {
 	_ = d.UnmarshalText([]byte(word)) // of a newer version: none
 	return d
-}
-
-// Days counts the decisions of each day. Days begin in UTC.
-func (s Source) Days(ctx context.Context, since time.Time) (days []store.Day, complete bool, err error) {
-	counts, err := s.DB.Decisions(ctx, since)
-	for i := range counts {
-		c := &counts[i]
-		if n := len(days); n == 0 || !days[n-1].Begin.Equal(c.Day) {
-			days = append(days, store.Day{Begin: c.Day.UTC(), Decisions: map[grapnel.Decision]int{}})
-		}
-		days[len(days)-1].Decisions[decisionOf(c.Decision)] += c.Firings
-	}
-	return days, true, err
 }
 
 // Machines returns all machines.

@@ -40,6 +40,7 @@ type Totals struct {
 	Unreadable int                      `json:"unreadable"`      // unreadable lines
 	Again      int                      `json:"again,omitempty"` // second replies to a firing; only the Record of the first is stored
 	Hooks      []Hook                   `json:"hooks"`           // slowest first, by P95
+	Days       []Day                    `json:"-"`               // oldest first, in the time zone of Since
 }
 
 // A Hook has the counts of one hook. Times are in milliseconds.
@@ -93,7 +94,8 @@ const (
 
 // A Counter counts Records. It can be stored as JSON and added to another Counter later.
 type Counter struct {
-	totals   Totals // without Hooks
+	totals   Totals // without Hooks and Days
+	quarters Quarters
 	hooks    map[hookKey]*Hook
 	agents   map[agentKey]*Agent
 	commands map[Frequency]int
@@ -112,8 +114,8 @@ type agentKey struct {
 // NewCounter returns an empty Counter for Records since a time; zero means all Records.
 func NewCounter(since time.Time) *Counter {
 	return &Counter{
-		totals: Totals{Since: since, Decisions: map[grapnel.Decision]int{}, Would: map[grapnel.Decision]int{}},
-		hooks:  map[hookKey]*Hook{}, agents: map[agentKey]*Agent{}, commands: map[Frequency]int{}, reasons: map[Frequency]int{},
+		totals:   Totals{Since: since, Decisions: map[grapnel.Decision]int{}, Would: map[grapnel.Decision]int{}},
+		quarters: Quarters{}, hooks: map[hookKey]*Hook{}, agents: map[agentKey]*Agent{}, commands: map[Frequency]int{}, reasons: map[Frequency]int{},
 		would: map[Frequency]int{}, sessions: map[string]bool{},
 	}
 }
@@ -149,6 +151,7 @@ func (c *Counter) Add(e *spool.Entry, load func() error) {
 	}
 	c.totals.Firings++
 	c.totals.Decisions[e.Decision]++
+	c.quarters.Add(e.Time, e.Decision, 1)
 	if e.Would > e.Decision {
 		c.addWould(e, load)
 	}
@@ -293,6 +296,7 @@ func (c *Counter) agent(k agentKey) *Agent {
 func (c *Counter) Totals() Totals {
 	t := c.totals
 	t.Decisions, t.Would = maps.Clone(t.Decisions), maps.Clone(t.Would)
+	t.Days = c.quarters.Days(t.Since.Location())
 	t.Hooks = make([]Hook, 0, len(c.hooks))
 	for _, counted := range c.hooks {
 		h := *counted
@@ -340,6 +344,7 @@ func top(counts map[Frequency]int, n int) []Frequency {
 // stored is the JSON form of a Counter.
 type stored struct {
 	Summary
+	Quarters   Quarters
 	HookTimes  []buckets // of Hooks
 	AgentTimes []buckets // of Agents
 	Sessions   []string  // of WouldSessions
@@ -348,7 +353,7 @@ type stored struct {
 // MarshalJSON returns a form that [Counter.AddStored] accepts. It rounds times to about 1 %, and
 // has only the most frequent texts.
 func (c *Counter) MarshalJSON() ([]byte, error) {
-	s := stored{Summary: *c.Summary()}
+	s := stored{Summary: *c.Summary(), Quarters: c.quarters}
 	s.Commands, s.Reasons, s.WouldCommands = top(c.commands, maxStored), top(c.reasons, maxStored), top(c.would, maxStored)
 	s.Sessions = slices.Sorted(maps.Keys(c.sessions))
 	for i := range s.Hooks {
@@ -379,6 +384,11 @@ func (c *Counter) AddStored(raw []byte) error {
 	t.Unreadable += s.Unreadable
 	addCounts(t.Decisions, s.Decisions)
 	addCounts(t.Would, s.Would)
+	for at, counts := range s.Quarters {
+		for d, n := range counts {
+			c.quarters.Add(time.Unix(at, 0), d, n)
+		}
+	}
 	for i := range s.Hooks {
 		from := &s.Hooks[i]
 		h := c.hook(hookKey{from.Name, from.Source})

@@ -78,6 +78,7 @@ func TestSummary(t *testing.T) {
 		Totals: stats.Totals{
 			Since: now.Add(-time.Hour), Last: now, Firings: 20, Errors: 1, FailOpen: 1, Unreadable: 1, Again: 2,
 			Decisions: map[grapnel.Decision]int{none: 19, grapnel.Block: 1}, Would: map[grapnel.Decision]int{},
+			Days: []stats.Day{{Begin: now.Truncate(24 * time.Hour), Decisions: map[grapnel.Decision]int{none: 19, grapnel.Block: 1}}},
 			Hooks: []stats.Hook{
 				{
 					Name: "slow", Source: "user", Runs: 2, Decisions: map[grapnel.Decision]int{none: 1, grapnel.Block: 1}, Would: map[grapnel.Decision]int{},

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/stats"
 )
 
@@ -16,7 +15,7 @@ import (
 // chart has the same numbers. The functions write numbers and constant or escaped texts only.
 
 // dayChart draws the stopped and the other events of each day as columns.
-func dayChart(days []store.Day, begin time.Time) template.HTML {
+func dayChart(days []stats.Day, begin time.Time) template.HTML {
 	type column struct{ block, ask, other int }
 	columns := make([]column, countDays)
 	most := 1

@@ -204,10 +204,8 @@ func (s *Site) record(w http.ResponseWriter, r *http.Request) {
 
 // A summary is the statistics of the last days.
 type summary struct {
-	At       time.Time
-	Totals   stats.Totals
-	Days     []store.Day
-	Complete bool // Days covers all Records
+	At     time.Time
+	Totals stats.Totals // its Days begin with firstDay
 }
 
 // summary returns statistics that are at most countTime old.
@@ -220,10 +218,9 @@ func (s *Site) summary(ctx context.Context) (*summary, error) {
 	}
 	sum := &summary{At: now}
 	var err error
-	if sum.Totals, err = s.Source.Totals(ctx, now.AddDate(0, 0, -countDays)); err != nil {
-		return sum, err
-	}
-	if sum.Days, sum.Complete, err = s.Source.Days(ctx, firstDay(now)); err == nil {
+	if sum.Totals, err = s.Source.Totals(ctx, now.AddDate(0, 0, -countDays)); err == nil {
+		first := firstDay(now)
+		sum.Totals.Days = slices.DeleteFunc(sum.Totals.Days, func(d stats.Day) bool { return d.Begin.Before(first) })
 		s.counted = sum
 	}
 	return sum, err
@@ -275,7 +272,7 @@ func (s *Site) overview(w http.ResponseWriter, r *http.Request) {
 			data.Failed = append(data.Failed, h)
 		}
 	}
-	data.Decisions, data.Bars = dayChart(data.Days, firstDay(data.At)), hookChart(data.Slow)
+	data.Decisions, data.Bars = dayChart(data.Totals.Days, firstDay(data.At)), hookChart(data.Slow)
 	s.show(w, http.StatusOK, "overview", &view{Title: "Overview", Path: "/", Data: &data}, errs[:]...)
 }
 

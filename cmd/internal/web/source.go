@@ -19,7 +19,6 @@ type Source interface {
 	Records(ctx context.Context, q store.Query) iter.Seq2[store.Row, error]
 	Subscribe(ctx context.Context) <-chan store.Live // signals new Records; the pages read them with Records
 	Totals(ctx context.Context, since time.Time) (stats.Totals, error)
-	Days(ctx context.Context, since time.Time) (days []store.Day, complete bool, err error)
 	Deliveries(ctx context.Context, q store.DeliveryQuery) ([]delivery.Job, error)
 	Targets(ctx context.Context) ([]store.Target, error)
 	Retry(ctx context.Context, ids ...string) (int, error)

@@ -409,6 +409,30 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// TestDays: the chart begins with the first whole day of the statistics.
+func TestDays(t *testing.T) {
+	t.Parallel()
+	f := open(t, 0)
+	y, m, d := time.Now().Date()
+	noon := time.Date(y, m, d, 12, 0, 0, 0, time.Local)
+	f.clock.add(noon.Sub(f.clock.Now()))
+	first := firstDay(noon)
+	for _, at := range []time.Time{first.Add(-10 * time.Minute), first.Add(10 * time.Minute), first.Add(20 * time.Minute)} {
+		f.put(t, 1000+int(time.Until(at).Seconds()), "ls")
+	}
+	sum, err := f.summary(t.Context())
+	if err != nil || sum.Totals.Firings != 3 || len(sum.Totals.Days) != 1 {
+		t.Fatalf("statistics: %+v, %v, want 3 events and one day", sum, err)
+	}
+	n := 0
+	for _, times := range sum.Totals.Days[0].Decisions {
+		n += times
+	}
+	if day := sum.Totals.Days[0]; !day.Begin.Equal(first) || n != 2 {
+		t.Errorf("the first day is %+v, want %v with two decisions", day, first)
+	}
+}
+
 // The parameters of a page select Records, and each page continues the one before it.
 func TestFilters(t *testing.T) {
 	t.Parallel()

@@ -62,7 +62,7 @@ func TestUI(t *testing.T) {
 	get(link) // sets the cookie
 	first, second := a.place(t).Identity(), b.place(t).Identity()
 	for path, want := range map[string][]string{
-		"/":                                 {"2 machines", `<a href="/machines">0 with problems</a>`, "/events?decision=block"},
+		"/":                                 {"2 machines", `<a href="/machines">0 with problems</a>`, "/events?decision=block", "</th><td>1</td><td>0</td><td>0</td>"},
 		"/machines":                         {first.User + "@" + first.Host, "/events?machine=" + second.Machine, `<span class="word allow">works</span>`},
 		"/events":                           {"no-echo", "echo 1", first.Host},
 		"/events?machine=" + second.Machine: {"echo 1"},

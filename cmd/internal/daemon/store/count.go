@@ -8,7 +8,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/stats"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
@@ -216,50 +215,4 @@ func (r *Reader) countRows(ctx context.Context, c *stats.Counter, after, last, f
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// A Day is how often each decision was made on one day.
-type Day struct {
-	Begin     time.Time
-	Decisions map[grapnel.Decision]int
-}
-
-// maxDayRows is how many rows Days reads, so that it is fast at any size of the store.
-const maxDayRows = 50_000
-
-// Days counts the decisions of each day since a time, oldest first. Days begin in the location of
-// since. It reads only the newest rows; complete reports whether these are all rows since then.
-func (r *Reader) Days(ctx context.Context, since time.Time) (days []Day, complete bool, err error) {
-	_, offset := since.Zone()
-	zone := int64(offset) * int64(time.Second)
-	const day = int64(24 * time.Hour)
-	err = r.read(ctx, func(v *view) error {
-		var head, before int64
-		if _, err := v.row("SELECT coalesce(max(seq), 0) FROM record", nil, &head); err != nil {
-			return err
-		}
-		older, err := v.row("SELECT time FROM record WHERE seq <= ? ORDER BY seq DESC LIMIT 1", []any{head - maxDayRows}, &before)
-		if err != nil {
-			return err
-		}
-		complete = !older || before < stamp(since)
-		return v.each("SELECT (time + ?1) / ?2 AS day, decision, count(*) FROM record WHERE seq > ?3 AND time >= ?4 AND late = 0 GROUP BY day, decision ORDER BY day",
-			[]any{zone, day, head - maxDayRows, stamp(since)}, func(scan func(into ...any) error) error {
-				var n, decision int64
-				var count int
-				if err := scan(&n, &decision, &count); err != nil {
-					return err
-				}
-				begin := unstamp(n*day - zone).In(since.Location())
-				if len(days) == 0 || !days[len(days)-1].Begin.Equal(begin) {
-					days = append(days, Day{begin, map[grapnel.Decision]int{}})
-				}
-				days[len(days)-1].Decisions[grapnel.Decision(decision)] = count
-				return nil
-			})
-	})
-	if err != nil {
-		return nil, false, fmt.Errorf("cannot count the records of the store: %w", err)
-	}
-	return days, complete, nil
 }
