@@ -28,14 +28,15 @@ type explaining struct {
 func newExplain(c *console) *cobra.Command {
 	var e explaining
 	cmd := &cobra.Command{
-		Use:   "explain [AGENT] [--event FILE | --command LINE | --tool NAME | ... | --record ID]",
+		Use:   "explain [AGENT | last | ID] [--event FILE | --command LINE | --tool NAME | ...]",
 		Short: "Show how an event would be decided, and why",
 		Long: `Show the hooks that match an event and why, what each hook received and returned, how the
 outcomes were merged into one verdict, and the reply that the agent would get. Hooks that
 almost matched are listed below, with the condition that failed.
 
-The event is the input of an agent (--event, or standard input), a short description
-(--command, --tool, --path, --prompt ...), or the masked event of a Record (--record).
+The event is the masked event of a Record (its ID, or "last" for the newest one), the input of
+an agent (--event, or standard input), or a short description (--command, --tool, --path,
+--prompt ...).
 
 Nothing is recorded. Programs and servers are only named; --run runs and calls them, and
 shows the output of programs. --why NAME explains why one hook did or did not act.`,
@@ -43,14 +44,18 @@ shows the output of programs. --why NAME explains why one hook did or did not ac
   grapnel explain --tool write --path deploy/prod/app.yaml --why keep-out-of-prod
   grapnel explain gemini-cli --prompt 'my key is sk-...'
   grapnel explain claude-code --event event.json --all
-  grapnel explain --record 01a2004139 --json
+  grapnel explain last
+  grapnel explain 01a2004139 --json
   grapnel explain < event.json`,
 		Args: usageArgs(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var named *dialect.Dialect
 			if len(args) > 0 {
 				var ok bool
-				if named, ok = dialect.FindAgent(args[0]); !ok {
+				switch named, ok = dialect.FindAgent(args[0]); {
+				case !ok && records.Names(args[0]):
+					e.record = args[0]
+				case !ok:
 					return cli.UnknownAgent(args[0])
 				}
 			}
@@ -80,7 +85,6 @@ shows the output of programs. --why NAME explains why one hook did or did not ac
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&e.event, "event", "-", "`FILE` with the event as the agent sends it; - is standard input")
-	flags.StringVar(&e.record, "record", "", "explain the event of the record with this `ID`; see \"grapnel log\"")
 	e.short.flags(flags)
 	flags.StringArrayVar(&e.Policies, "policy", nil, "another policy `FILE`; repeatable")
 	flags.StringVar(&e.Why, "why", "", "explain why the hook with this `NAME` did or did not act")
@@ -99,9 +103,7 @@ func (c *console) subject(ctx context.Context, place local.Place, named *dialect
 	}
 	switch {
 	case ways > 1:
-		return nil, cli.Usage(cli.WithHint(errors.New("more than one event"), "use only one of --event, --record, --command and the like"))
-	case e.record != "" && named != nil:
-		return nil, cli.Usage(cli.WithHint(errors.New("a record contains its agent"), "omit the agent"))
+		return nil, cli.Usage(cli.WithHint(errors.New("more than one event"), "name only one of a record, --event, --command and the like"))
 	case e.record != "":
 		return explain.RecordedSubject(ctx, records.Log(place), e.record)
 	case e.short.given():

@@ -45,7 +45,7 @@ func newInstall(c *console) *cobra.Command {
 		Short: "Add Grapnel to the settings of agents",
 		Long: `Add one entry per event to the settings file of an agent. All other bytes are kept, and a
 backup is written. Without arguments, the command finds the agents of this machine. For each
-agent it asks first: [y]es, [n]o, or [d]iff, which shows the changes and asks again. --yes does
+agent it asks first: yes, no (the default), or d for a diff, after which it asks again. --yes does
 not ask. Installing again changes only what is out of date.
 
 The entries name grapnel-hook by the path of this program as you typed it, or by a link on PATH
@@ -190,7 +190,7 @@ func (c *console) confirm(flags *installFlags, agents []string) func(*install.Re
 			question = "  remove them?"
 		}
 		for {
-			switch c.Prompt(question + " [y]es / [n]o / [d]iff: ") {
+			switch c.Prompt(question + " [y/N/d] ") {
 			case "y", "yes":
 				return true, nil
 			case "n", "no", "":

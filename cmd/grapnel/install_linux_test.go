@@ -63,7 +63,7 @@ func TestInstallAsks(t *testing.T) {
 		if exit != tt.exit || tt.crush != (noCrush == nil) || tt.windsurf != (noWindsurf == nil) {
 			t.Errorf("typed %q: exit %d, want %d; crush: %v, windsurf: %v\n%s", tt.typed, exit, tt.exit, noCrush, noWindsurf, text)
 		}
-		if strings.Count(text, "[d]iff") != tt.questions || strings.Count(text, "+++ ") != tt.diffs {
+		if strings.Count(text, "[y/N/d]") != tt.questions || strings.Count(text, "+++ ") != tt.diffs {
 			t.Errorf("typed %q: want %d questions and %d diffs:\n%s", tt.typed, tt.questions, tt.diffs, text)
 		}
 		if tt.json && (!json.Valid(out.Bytes()) || strings.Contains(out.String(), `"declined": true`) == (tt.crush && tt.windsurf)) {

@@ -14,15 +14,15 @@ import (
 
 func newLogShow(c *console) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "show ID",
+		Use:   "show ID | last",
 		Short: "Show one record completely",
 		Long: `Show one Record: the decision with its reasons, each hook with its result and its place in a
 policy, the changes line by line, results that came after the reply, and the event as it was
-recorded. ID is the beginning of the ID of the Record, as "grapnel log" prints it. --json
-prints the Record itself, as one line.
+recorded. ID is the beginning of the ID of the Record, as "grapnel log" prints it, and last is
+the newest Record. --json prints the Record itself, as one line.
 
 Exit code 1: no Record has this ID, or several have it.`,
-		Example: "  grapnel log show 019f8d2b1c\n  grapnel log show 019f8d2b1c --json",
+		Example: "  grapnel log show last\n  grapnel log show 019f8d2b1c\n  grapnel log show 019f8d2b1c --json",
 		Args:    usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			place, err := c.Place()

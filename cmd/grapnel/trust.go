@@ -28,25 +28,27 @@ func newTrust(c *console) *cobra.Command {
 	var digest string
 	var list bool
 	cmd := &cobra.Command{
-		Use:   "trust FILE | --list",
+		Use:   "trust [FILE] | --list",
 		Short: "Review and trust a project's policy",
 		Long: `Show what the policy of a project would do and what changed since it was last trusted, then
-ask. Trust pins the content of the file, of the hook files that it loads, and of the project
-files that its command lines name. It does not pin files that these files load.
+ask. Without FILE, it is the policy of the project in the working directory. Trust pins the
+content of the file, of the hook files that it loads, and of the project files that its command
+lines name. It does not pin files that these files load.
 
 Without a terminal, the command cannot ask: pass the digest that was shown on a terminal, or
 add it under "trust" in your own policy. Below the process of an agent, the command only shows the
 policy, because a person should decide. Exit code 0: the policy is trusted now.
 
 --list shows everything that was trusted and its state. Exit code 0: nothing changed.`,
-		Example: `  grapnel trust grapnel.yaml
+		Example: `  grapnel trust
+  grapnel trust app/grapnel.yaml
   grapnel trust grapnel.yaml --digest sha256:3d1f...
   grapnel trust --list`,
 		Args: usageArgs(func(cmd *cobra.Command, args []string) error {
 			if list {
 				return cobra.NoArgs(cmd, args)
 			}
-			return cobra.ExactArgs(1)(cmd, args)
+			return cobra.MaximumNArgs(1)(cmd, args)
 		}),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if list && digest != "" {
@@ -59,7 +61,7 @@ policy, because a person should decide. Exit code 0: the policy is trusted now.
 			if list {
 				return c.listTrusted(place)
 			}
-			file, err := projectPolicy(place, args[0])
+			file, err := policyToTrust(place, args)
 			if err != nil {
 				return err
 			}
@@ -128,6 +130,39 @@ func (c *console) keepTrust(place local.Place, x *policy.Examined, digest string
 	}
 	x.Time = time.Now().UTC()
 	return place.Trusts().Keep(x)
+}
+
+// policyToTrust returns the file in the arguments of a command or, without one, the only policy of the
+// project in the working directory that is not trusted as it is.
+func policyToTrust(place local.Place, args []string) (string, error) {
+	if len(args) > 0 {
+		return projectPolicy(place, args[0])
+	}
+	dir, err := cli.WorkDir()
+	if err != nil {
+		return "", err
+	}
+	var there, open []string
+	for _, d := range place.DirsOf(dir) {
+		file := filepath.Join(d.Path, local.ProjectPolicy)
+		if _, err := os.Lstat(file); err != nil || file == place.Policy {
+			continue
+		}
+		there = append(there, file)
+		x, wrong := policy.Examine(file, local.ProjectRoot(d.Path), packs.All())
+		if old, err := place.Trusts().Of(file); err != nil || len(wrong) > 0 || old == nil || old.Digest() != x.Digest() {
+			open = append(open, file)
+		}
+	}
+	switch {
+	case len(there) == 0:
+		return "", cli.Usage(cli.WithHint(fmt.Errorf("the project of %s has no %s", dir, local.ProjectPolicy), "name the FILE, or use --list"))
+	case len(open) == 1:
+		return projectPolicy(place, open[0])
+	case len(open) == 0:
+		return projectPolicy(place, there[0])
+	}
+	return "", cli.Usage(cli.WithHint(errors.New("several policies of this project are not trusted"), "name one: "+strings.Join(open, ", ")))
 }
 
 // projectPolicy returns the path that identifies a project's policy. A file that Grapnel would

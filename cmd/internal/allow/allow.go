@@ -217,7 +217,7 @@ func (c *Call) Allowable() error {
 	case len(staying) > 0:
 		return fmt.Errorf("cannot allow this call: %s", strings.Join(staying, "; "))
 	case len(c.Hooks) == 0:
-		return cli.WithHint(errors.New("cannot allow this call: no decision of a hook stopped it"), "\"grapnel explain --record "+c.ID+"\" shows why it was stopped")
+		return cli.WithHint(errors.New("cannot allow this call: no decision of a hook stopped it"), "\"grapnel explain "+c.ID+"\" shows why it was stopped")
 	}
 	return nil
 }
