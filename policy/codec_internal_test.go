@@ -66,11 +66,11 @@ func TestSnapshotIsWhole(t *testing.T) {
 	filled(reflect.ValueOf(&p).Elem(), &n, 0)
 	compiled := cmpopts.IgnoreUnexported(policyfile.Policy{}, secret.Rule{}, secret.Allow{})
 	for _, snap := range []snapshot{
-		{File: "/a\x1fb", Policy: &p},
-		{File: "/a", Policy: &policyfile.Policy{Version: 1}},
-		{File: "/a", Policy: &policyfile.Policy{Hooks: []policyfile.Hook{{}, {Match: &policyfile.Match{}, Except: []policyfile.Match{{}, {}}, Context: &policyfile.Context{}, Run: &policyfile.Command{}}}}},
-		{File: "/a", Policy: &policyfile.Policy{Hooks: []policyfile.Hook{{HTTP: &policyfile.HTTP{URL: "u"}}, {HTTP: &policyfile.HTTP{URL: "u", Notify: true}}}}},
-		{File: "/a", Foreign: &foreignSnapshot{Policy: "/p", Name: "n", Data: []byte("\xff\x1e\x1f\x00\x1b")}},
+		{Policy: &p},
+		{Policy: &policyfile.Policy{Version: 1}},
+		{Policy: &policyfile.Policy{Hooks: []policyfile.Hook{{}, {Match: &policyfile.Match{}, Except: []policyfile.Match{{}, {}}, Context: &policyfile.Context{}, Run: &policyfile.Command{}}}}},
+		{Policy: &policyfile.Policy{Hooks: []policyfile.Hook{{HTTP: &policyfile.HTTP{URL: "u"}}, {HTTP: &policyfile.HTTP{URL: "u", Notify: true}}}}},
+		{Foreign: &foreignSnapshot{Policy: "/p", Name: "n", Data: []byte("\xff\x1e\x1f\x00\x1b")}},
 	} {
 		got, _ := readSnapshotText(string(snap.encode()), nil)
 		if got == nil {
@@ -88,8 +88,8 @@ func FuzzSnapshot(f *testing.F) {
 	var p policyfile.Policy
 	n := 0
 	filled(reflect.ValueOf(&p).Elem(), &n, 0)
-	f.Add(string((&snapshot{File: "/a", Policy: &p}).encode()))
-	f.Add(string((&snapshot{File: "/a", Foreign: &foreignSnapshot{"/p", "n", []byte("x")}}).encode()))
+	f.Add(string((&snapshot{Policy: &p}).encode()))
+	f.Add(string((&snapshot{Foreign: &foreignSnapshot{"/p", "n", []byte("x")}}).encode()))
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, ev := range []*grapnel.Event{{Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: "Bash", Class: grapnel.ClassShell, Commands: []string{"ls"}}}, {Kind: grapnel.PromptBefore}} {
 			_, _ = readSnapshotText(text, (&match.FactCache{}).Early(ev))

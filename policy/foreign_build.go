@@ -629,7 +629,7 @@ func (s snapshots) keepEntry(k *keptEntry, e *entry) {
 		}
 		now = append(now, keptFile{c.Path, c.Name, c.Source.Digest})
 		if s.dir != "" && k.digest(c.Path) != c.Source.Digest &&
-			!s.keepAs(s.foreignDigest(c.Source.Name, c.Source.Digest), snapshot{File: c.Source.Name, Foreign: &foreignSnapshot{k.Policy, c.Name, c.Data}}) {
+			!s.keepAs(s.foreignDigest(c.Source.Name, c.Source.Digest), snapshot{Foreign: &foreignSnapshot{k.Policy, c.Name, c.Data}}) {
 			return
 		}
 	}

@@ -93,7 +93,7 @@ func (s snapshots) damaged(path, sum string, content []byte) []Corruption {
 		return nil // written by another version
 	case kept == nil:
 		return []Corruption{{name, fmt.Sprintf("the snapshot of %s is damaged", path), "Grapnel ignores it and parses the file at each start", hint}}
-	case !bytes.Equal(encode(kept.Policy), encode(policy)), !bytes.Equal((&snapshot{File: path, Policy: kept.Policy}).encode(), checkChecksum(data)):
+	case !bytes.Equal(encode(kept.Policy), encode(policy)), !bytes.Equal((&snapshot{Policy: kept.Policy}).encode(), checkChecksum(data)):
 		return []Corruption{{name, fmt.Sprintf("the snapshot of %s differs from the file", path), "the snapshot is enforced, but its content was changed", hint}}
 	}
 	return nil

@@ -418,7 +418,7 @@ func (req Request) read(file File, snaps snapshots) (*loadedPolicy, string, []*p
 		return nil, "", errs
 	}
 	if unsettled && !known {
-		snaps.keep(file.Path, digest, policy) // async hooks of this event need it
+		snaps.keep(digest, policy) // async hooks of this event need it
 		snaps.prune()
 	} else {
 		snaps.write(file.Path, digest, policy)

@@ -64,14 +64,16 @@ func TestLoadOfForeignLineEnds(t *testing.T) {
 // instead.
 func TestLoadDoesNotTrustOddSnapshots(t *testing.T) {
 	t.Parallel()
+	const format, layout = "snapshot 7 ", 16 // the layout has this many bytes
+	policyAt := func(s string) int { return strings.Index(s, format) + len(format) + layout }
 	for name, spoil := range map[string]func(string) string{
 		"empty":          func(string) string { return "" },
 		"torn":           func(s string) string { return s[:len(s)/2] },
-		"no policy":      func(s string) string { return s[:strings.Index(s, "p.yaml")+len("p.yaml")] },
-		"a foreign file": func(s string) string { return strings.Replace(s, "p.yaml\x00", "p.yaml\x01\x00\x00\x00", 1) },
-		"another format": func(s string) string { return strings.Replace(s, "snapshot 6", "snapshot 7", 1) },
+		"no policy":      func(s string) string { return s[:policyAt(s)] },
+		"a foreign file": func(s string) string { return s[:policyAt(s)] + "\x01\x00\x00\x00" + s[policyAt(s)+1:] },
+		"another format": func(s string) string { return strings.Replace(s, format, "snapshot 6 ", 1) },
 		"another layout": func(s string) string {
-			at := strings.Index(s, "snapshot 6 ") + len("snapshot 6 ")
+			at := strings.Index(s, format) + len(format)
 			return s[:at] + "x" + s[at+1:]
 		},
 		"more behind": func(s string) string { return s + `{}` },
@@ -101,6 +103,30 @@ func TestLoadDoesNotTrustOddSnapshots(t *testing.T) {
 				t.Errorf("%v %q, want the rule's block", v.Decision, v.Reason())
 			}
 		})
+	}
+}
+
+// Files with the same content, as in two worktrees, share a snapshot, and none seems to be damaged.
+func TestSameContentTwice(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	snaps := filepath.Join(dir, "state")
+	text := "version: 1\nhooks: [{name: x, on: tool.before, match: {command: touch}, block: no}]\n" + strings.Repeat("# what is short is read anew\n", 50)
+	for range 2 {
+		for _, name := range []string{"one", "two"} {
+			file := filepath.Join(dir, name, "p.yaml")
+			if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			put(t, file, text)
+			load(t, file, snaps, false)
+		}
+		if found := policy.CheckIntegrity(snaps, ""); len(found) > 0 {
+			t.Errorf("%+v", found)
+		}
+	}
+	if kept, _ := filepath.Glob(filepath.Join(snaps, "*.snap")); len(kept) != 1 {
+		t.Errorf("snapshots %q", kept)
 	}
 }
 

@@ -21,7 +21,7 @@ type snapshots struct{ dir string }
 
 // snapshotFormat changes when the meaning of the stored data changes. codecLayout is the version of
 // the stored types.
-const snapshotFormat = "grapnel snapshot 6 "
+const snapshotFormat = "grapnel snapshot 7 "
 
 // Prefix and suffix of file names in the snapshot directory.
 const (
@@ -32,9 +32,9 @@ const (
 // keepSnapshots is the number of stored contents.
 const keepSnapshots = 32
 
-// snapshot is the stored content of a policy or of a foreign hook file.
+// snapshot is the stored content of a policy or of a foreign hook file. It has no path, because files
+// with the same content share it.
 type snapshot struct {
-	File    string
 	Policy  *policyfile.Policy
 	Foreign *foreignSnapshot
 }
@@ -42,7 +42,6 @@ type snapshot struct {
 func (snap *snapshot) encode() []byte {
 	w := &compiledWriter{}
 	w.text(snapshotFormat + codecLayout)
-	w.text(snap.File)
 	f := snap.Foreign
 	w.bool(f != nil)
 	if f != nil {
@@ -62,7 +61,7 @@ func readSnapshotText(text string, facts *match.Facts) (snap *snapshot, skipped 
 	if r.text() != snapshotFormat+codecLayout {
 		return nil, 0
 	}
-	snap = &snapshot{File: r.text()}
+	snap = &snapshot{}
 	if r.bool() {
 		snap.Foreign = &foreignSnapshot{Policy: r.text(), Name: r.text(), Data: []byte(r.text())}
 	} else {
@@ -118,15 +117,15 @@ func (s snapshots) readSnapshot(digest string, facts *match.Facts) (snap *snapsh
 // write stores the last valid content of a file. It ignores errors: without the snapshot, loading
 // is slower and a later broken file has no fallback, but the current result is correct.
 func (s snapshots) write(path, digest string, policy *policyfile.Policy) {
-	if s.keep(path, digest, policy) {
+	if s.keep(digest, policy) {
 		_ = atomicfile.Write(s.lastFile(path), []byte(digest+"\n"+path+"\n"), 0o600)
 	}
 	s.prune()
 }
 
 // keep stores a content, and reports success.
-func (s snapshots) keep(path, digest string, policy *policyfile.Policy) bool {
-	return s.keepAs(digest, snapshot{File: path, Policy: policy})
+func (s snapshots) keep(digest string, policy *policyfile.Policy) bool {
+	return s.keepAs(digest, snapshot{Policy: policy})
 }
 
 func (s snapshots) keepAs(digest string, snap snapshot) bool {

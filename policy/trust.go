@@ -578,7 +578,7 @@ func (req Request) trustedPolicy(trust *Trust) (*loadedPolicy, error) {
 	if len(errs) > 0 {
 		return nil, errors.New(errs[0].Msg)
 	}
-	snaps.keep(trust.File, trust.SHA256, policy)
+	snaps.keep(trust.SHA256, policy)
 	snaps.prune()
 	return &loadedPolicy{Policy: policy}, nil
 }

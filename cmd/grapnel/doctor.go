@@ -1,7 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,7 +22,7 @@ import (
 )
 
 func newDoctor(c *console) *cobra.Command {
-	var noRun bool
+	var noRun, all bool
 	var slow time.Duration
 	cmd := &cobra.Command{
 		Use:   "doctor [AGENT...]",
@@ -28,6 +31,8 @@ func newDoctor(c *console) *cobra.Command {
 is current, settings of agents that disable it, hooks of other tools and their changes since
 the last check, actions that no hook sees, guards that failed in the last days, and the cost of
 a reply.
+
+It prints what needs an action, and with --all also what is as it should be. --json has everything.
 
 The command repairs nothing, and writes only fingerprints of the hooks of other tools. It starts
 the agents to read their versions, and grapnel-hook to measure it.
@@ -67,7 +72,7 @@ Exit code 0: nothing to do; 1: there is a warning or an error.`,
 			if c.JSON {
 				err = c.PrintJSON(report)
 			} else {
-				c.printFindings(report)
+				c.printFindings(report, all)
 			}
 			if err == nil && report.Worst() >= doctor.Warn {
 				err = cli.ErrFailed
@@ -75,51 +80,82 @@ Exit code 0: nothing to do; 1: there is a warning or an error.`,
 			return err
 		},
 	}
+	cmd.Flags().BoolVar(&all, "all", false, "also print what is as it should be")
 	cmd.Flags().BoolVar(&noRun, "no-run", false, "do not start the agents or grapnel-hook")
 	cli.DurationVar(cmd.Flags(), &slow, "slow", 0, "warn if a reply takes longer (default: 60 times an empty program)")
 	return c.jsonFlag(cmd)
 }
 
-func (c *console) printFindings(r *doctor.Report) {
-	colors := map[doctor.Level]string{doctor.OK: cli.Green, doctor.Info: cli.Dim, doctor.Warn: cli.Yellow, doctor.Bad: cli.Red}
-	counts := map[doctor.Level]int{}
-	agent := "\x00"
+// printFindings prints what needs an action, by agent and the worst first, and with all also what is as
+// it should be.
+func (c *console) printFindings(r *doctor.Report, all bool) {
+	var problems, facts []doctor.Finding
 	var absent []string
+	counts := map[doctor.Level]int{}
 	for _, f := range r.Findings {
 		counts[f.Level]++
-		if f.ID == "agent.absent" && f.Level < doctor.Warn {
+		switch {
+		case f.Level >= doctor.Warn:
+			problems = append(problems, f)
+		case f.ID == "agent.absent":
 			absent = append(absent, f.Agent)
-			continue
+		default:
+			facts = append(facts, f)
 		}
-		if f.Agent != agent {
-			agent = f.Agent
-			title := "Grapnel"
-			if d, ok := dialect.Find(agent); ok {
-				title = d.Title
+	}
+	c.printSection(problems)
+	if all {
+		c.printSection(facts)
+		if len(absent) > 0 {
+			c.Wrap("not found: "+strings.Join(absent, ", "), "  ")
+		}
+	}
+	others := ""
+	if n := len(r.Findings) - len(problems); n > 0 && !all {
+		others = fmt.Sprintf("; %s needs nothing (--all shows it)", printable.Count(n, "other finding"))
+		if n > 1 {
+			others = fmt.Sprintf("; %s need nothing (--all shows them)", printable.Count(n, "other finding"))
+		}
+	}
+	fmt.Fprintf(c.Out, "%d bad, %d warn%s\n", counts[doctor.Bad], counts[doctor.Warn], others)
+}
+
+// printSection prints findings below the names of their agents.
+func (c *console) printSection(findings []doctor.Finding) {
+	colors := map[doctor.Level]string{doctor.OK: cli.Green, doctor.Info: cli.Dim, doctor.Warn: cli.Yellow, doctor.Bad: cli.Red}
+	var agents []string
+	byAgent := map[string][]doctor.Finding{}
+	for _, f := range findings {
+		if byAgent[f.Agent] == nil {
+			agents = append(agents, f.Agent)
+		}
+		byAgent[f.Agent] = append(byAgent[f.Agent], f)
+	}
+	for _, agent := range agents {
+		title := "Grapnel"
+		if d, ok := dialect.Find(agent); ok {
+			title = d.Title
+		}
+		fmt.Fprintln(c.Out, c.Paint(cli.Bold, title))
+		slices.SortStableFunc(byAgent[agent], func(a, b doctor.Finding) int { return cmp.Compare(b.Level, a.Level) })
+		for _, f := range byAgent[agent] {
+			const indent = "       "
+			first := fmt.Sprintf("  %-4s %-18s %s", f.Level, f.ID, printable.Line(f.What))
+			for i, line := range printable.Wrap(first, c.Columns(), indent) {
+				if i == 0 {
+					line = "  " + c.Paint(colors[f.Level], fmt.Sprintf("%-4s", f.Level)) + line[6:]
+				}
+				fmt.Fprintln(c.Out, line)
 			}
-			fmt.Fprintln(c.Out, c.Paint(cli.Bold, title))
-		}
-		fmt.Fprintf(c.Out, "  %s %-18s %s\n", c.Paint(colors[f.Level], fmt.Sprintf("%-4s", f.Level)), f.ID, printable.Line(f.What))
-		if f.Why != "" {
-			fmt.Fprintf(c.Out, "       %s\n", printable.Line(f.Why))
-		}
-		if f.Hint != "" {
-			fmt.Fprintf(c.Out, "       hint: %s\n", printable.Line(f.Hint))
-		}
-		if f.Fingerprint != "" {
-			fmt.Fprintf(c.Out, "       %s\n", c.Paint(cli.Dim, "fingerprint "+f.Fingerprint[:16]))
+			if f.Why != "" {
+				c.Wrap(indent+printable.Line(f.Why), indent)
+			}
+			if f.Hint != "" {
+				c.Wrap(indent+"hint: "+printable.Line(f.Hint), indent)
+			}
+			if f.Fingerprint != "" {
+				fmt.Fprintf(c.Out, "%s%s\n", indent, c.Paint(cli.Dim, "fingerprint "+f.Fingerprint[:16]))
+			}
 		}
 	}
-	for i, name := range absent {
-		if i == 0 {
-			fmt.Fprint(c.Out, c.Paint(cli.Dim, "not found: "))
-		} else {
-			fmt.Fprint(c.Out, ", ")
-		}
-		fmt.Fprint(c.Out, name)
-	}
-	if len(absent) > 0 {
-		fmt.Fprintln(c.Out)
-	}
-	fmt.Fprintf(c.Out, "%d bad, %d warn\n", counts[doctor.Bad], counts[doctor.Warn])
 }

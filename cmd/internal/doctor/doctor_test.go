@@ -186,14 +186,20 @@ func TestJudge(t *testing.T) {
 		"silent guard": {claude, func(_ *testing.T, f *facts, _ *agent) {
 			f.failing = []failing{{name: "g", errors: 3, timeouts: 1, opened: 2, last: now, why: "exit code 3"}}
 		}, "guard.failed", Warn, "g did not answer 3 times since 2026-11-13, last ", "grapnel log --hook g", false},
-		"not installed":      {claude, func(_ *testing.T, _ *facts, a *agent) { a.installs = nil }, "install.none", Info, "", "grapnel install claude-code", false},
-		"named, not there":   {claude, func(_ *testing.T, _ *facts, a *agent) { *a = agent{Dialect: claude, named: true} }, "agent.absent", Warn, "", "", false},
-		"not there":          {claude, func(_ *testing.T, _ *facts, a *agent) { *a = agent{Dialect: claude} }, "agent.absent", Info, "", "", false},
-		"a project's agent":  {claude, func(_ *testing.T, _ *facts, a *agent) { a.inside = true }, "agent.inside", Warn, "/usr/bin/claude", "PATH", false},
-		"mute agent":         {claude, func(_ *testing.T, _ *facts, a *agent) { a.mute = "took too long" }, "agent.mute", Info, "took too long", "", false},
-		"settings gone":      {claude, func(_ *testing.T, _ *facts, a *agent) { a.installs[0].void = "settings.json is gone" }, "install.void", Bad, "is gone", "grapnel install claude-code --scope user", false},
-		"entries missing":    {claude, func(_ *testing.T, _ *facts, a *agent) { a.installs[0].missing = []string{"Stop", "PreToolUse"} }, "install.missing", Bad, "for Stop, PreToolUse", "--scope user", false},
-		"older entries":      {claude, func(_ *testing.T, _ *facts, a *agent) { a.installs[0].stale = "2 lines" }, "install.stale", Warn, "settings.json", "--scope user", false},
+		"silent guard of the past": {claude, func(_ *testing.T, f *facts, _ *agent) {
+			f.failing = []failing{{name: "g", errors: 3, last: now, why: "exit code 3", gone: true}}
+		}, "guard.failed", Info, "g did not answer 3 times", "grapnel log --hook g", false},
+		"not installed":     {claude, func(_ *testing.T, _ *facts, a *agent) { a.installs = nil }, "install.none", Info, "", "grapnel install claude-code", false},
+		"named, not there":  {claude, func(_ *testing.T, _ *facts, a *agent) { *a = agent{Dialect: claude, named: true} }, "agent.absent", Warn, "", "", false},
+		"not there":         {claude, func(_ *testing.T, _ *facts, a *agent) { *a = agent{Dialect: claude} }, "agent.absent", Info, "", "", false},
+		"a project's agent": {claude, func(_ *testing.T, _ *facts, a *agent) { a.inside = true }, "agent.inside", Warn, "/usr/bin/claude", "PATH", false},
+		"mute agent":        {claude, func(_ *testing.T, _ *facts, a *agent) { a.mute = "took too long" }, "agent.mute", Info, "took too long", "", false},
+		"settings gone":     {claude, func(_ *testing.T, _ *facts, a *agent) { a.installs[0].void = "settings.json is gone" }, "install.void", Bad, "is gone", "grapnel install claude-code --scope user", false},
+		"entries missing":   {claude, func(_ *testing.T, _ *facts, a *agent) { a.installs[0].missing = []string{"Stop", "PreToolUse"} }, "install.missing", Bad, "for Stop, PreToolUse", "--scope user", false},
+		"older entries":     {claude, func(_ *testing.T, _ *facts, a *agent) { a.installs[0].stale = "2 lines" }, "install.stale", Warn, "settings.json", "--scope user", false},
+		"a user on a managed machine": {claude, func(_ *testing.T, _ *facts, a *agent) {
+			a.installs[0].Scope, a.installs[0].cannot = "managed", "only root can"
+		}, "install.unsure", Info, "only root can", "", false},
 		"who knows":          {claude, func(_ *testing.T, _ *facts, a *agent) { a.installs[0].cannot = "no plan" }, "install.unsure", Warn, "no plan", "", false},
 		"moved settings":     {claude, func(_ *testing.T, _ *facts, a *agent) { a.installs[0].now = "/elsewhere" }, "install.moved", Warn, "/elsewhere", "", false},
 		"program gone":       {claude, func(_ *testing.T, _ *facts, a *agent) { a.installs[0].program.gone = true }, "program.gone", Bad, "/usr/bin/grapnel-hook is gone", "grapnel install", false},

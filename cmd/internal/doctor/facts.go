@@ -73,6 +73,7 @@ type failing struct {
 	errors, timeouts, opened int
 	last                     time.Time
 	why                      string
+	gone                     bool // no policy has it any more
 }
 
 // agent is the set of facts about one agent.

@@ -36,6 +36,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/pause"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
+	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -564,11 +565,27 @@ func (g *gatherer) log(ctx context.Context) {
 		}
 	}
 	for _, w := range failed {
+		w.gone = f.gone(w)
 		f.failing = append(f.failing, *w)
 	}
 	slices.SortFunc(f.failing, func(a, b failing) int {
 		return cmp.Or(cmp.Compare(b.opened, a.opened), cmp.Compare(b.errors, a.errors), cmp.Compare(a.source, b.source), cmp.Compare(a.name, b.name))
 	})
+}
+
+// gone reports whether a hook is in no policy any more: its file is in force without it, or does not
+// exist.
+func (f *facts) gone(w *failing) bool {
+	name := w.source + "::" + w.name
+	if slices.ContainsFunc(f.specs, func(s grapnel.Spec) bool { return s.FullName() == name }) {
+		return false
+	}
+	file, _, _ := strings.Cut(w.source, "#")
+	if slices.ContainsFunc(f.policies, func(p policy.Loaded) bool { return p.File == file && p.State == policy.Valid }) {
+		return true
+	}
+	_, err := os.Lstat(file)
+	return filepath.IsAbs(file) && errors.Is(err, fs.ErrNotExist)
 }
 
 // failures counts the errors of hooks, by source and name.

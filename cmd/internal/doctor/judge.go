@@ -147,8 +147,12 @@ func judgePolicy(f *facts) []Finding {
 		if g.opened > 0 {
 			why = times(g.opened) + " the action continued unguarded"
 		}
+		level := Warn
+		if g.gone {
+			level, why = Info, "no policy has this hook any more"
+		}
 		found = append(found, Finding{
-			ID: "guard.failed", Level: Warn, Subject: g.source + "::" + g.name, What: what, Why: why,
+			ID: "guard.failed", Level: level, Subject: g.source + "::" + g.name, What: what, Why: why,
 			Hint: fmt.Sprintf("grapnel log --hook %s", g.name),
 		})
 	}
@@ -228,6 +232,8 @@ func judgeInstalls(f *facts, a *agent) []Finding {
 		case in.void != "":
 			add("install.void", Bad, in.void, "the agent does not call Grapnel", "repair it, or: "+again)
 			continue
+		case in.cannot != "" && in.Scope == string(install.Managed):
+			add("install.unsure", Info, "cannot check whether the entries are current: "+in.cannot, "root installs them", "")
 		case in.cannot != "":
 			add("install.unsure", Warn, "cannot check whether the entries are current: "+in.cannot, "", again)
 		case in.now != "":
