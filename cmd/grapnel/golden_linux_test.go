@@ -52,6 +52,7 @@ func TestGolden(t *testing.T) {
 		records     time.Time
 	}{
 		{name: "hooks", args: []string{"hooks", "--source", "user", "--since", "36500d"}, fits: true, records: long},
+		{name: "hooks-long", args: []string{"hooks", "--long", "--source", "user", "--since", "36500d"}, fits: true, records: long},
 		{name: "hooks-pack", args: []string{"hooks", "--pack", "self-protection"}, fits: true},
 		{name: "install", args: []string{"install", "--yes"}},
 		{name: "install-asks", typed: "d\ny\nn\n", args: []string{"install"}},

@@ -27,17 +27,18 @@ func newHooks(c *console) *cobra.Command {
 
 func newHooksList(c *console) *cobra.Command {
 	var selected hooks.Selection
-	since := "7d"
+	since, long := "7d", false
 	cmd := &cobra.Command{
 		Use:   "list [TEXT]",
 		Short: "List the hooks in force",
-		Long: `List the hooks that are in force in this directory, in the order in which they run: state,
-name, effect, how often the hook matched an event, events, reason, incident and conditions. A
-hook in observe mode runs, and its decision has no effect.
+		Long: `List the hooks that are in force in this directory, in the order in which they run, one per
+line: state, name, effect, how often the hook matched an event, and events. A hook in observe
+mode runs, and its decision has no effect. Hooks of packs that never matched are only counted,
+unless a flag or a TEXT selects them.
 
 With a TEXT, list only hooks that contain it: "grapnel hooks cron" finds the rules about cron.
-Conditions are cut at the right edge of the terminal, unless only one hook is listed. In a
-pipe, lines have the width of $COLUMNS, or 80. Programs should use --json, which has all.
+--long adds the reason, the incident and the conditions, as for a single hook. In a pipe, lines
+have the width of $COLUMNS, or 80. Programs should use --json, which has all.
 
 The numbers of matches come from the Records of the last 7 days, or --since.`,
 		Example: "  grapnel hooks list\n  grapnel hooks list crontab\n  grapnel hooks list --pack secrets --json",
@@ -63,12 +64,18 @@ The numbers of matches come from the Records of the last 7 days, or --since.`,
 			if c.JSON {
 				return c.PrintJSON(append([]hooks.Hook{}, list...))
 			}
-			c.printHooks(list, since)
+			switch all := long || len(args) > 0 || selected != (hooks.Selection{}); {
+			case long || len(list) == 1:
+				c.printHooks(list, since)
+			default:
+				c.printShort(list, since, all)
+			}
 			return nil
 		},
 	}
 	cmd.Flags().StringVar(&selected.Pack, "pack", "", "only hooks of this `PACK`")
 	cmd.Flags().StringVar(&selected.Source, "source", "", "only hooks of this `SOURCE`: a file, or a scope such as user or project")
+	cmd.Flags().BoolVar(&long, "long", false, "also print reasons, incidents and conditions")
 	cmd.Flags().StringVar(&since, "since", since, "count matches of the last `DURATION`, such as 1h")
 	return c.jsonFlag(cmd)
 }
@@ -106,28 +113,78 @@ func (c *console) hooksHere() ([]hooks.Hook, error) {
 	return list, err
 }
 
-func (c *console) printHooks(list []hooks.Hook, since string) {
-	if len(list) == 0 {
-		fmt.Fprintln(c.Out, "no hooks")
-		return
+// printShort prints a line for each hook. Without all, it only counts hooks of packs that never matched.
+func (c *console) printShort(list []hooks.Hook, since string, all bool) {
+	packOf := func(h *hooks.Hook) string {
+		_, pack, _ := strings.Cut(h.Source, "#")
+		return pack
 	}
-	width := cli.Width(c.Out)
-	wrap := func(text, by string) []string { return printable.Wrap(by+printable.Line(text), width, by) }
-	head := "matches are of the last " + since
-	if list[0].Matched == nil {
-		head = "no Records of the last " + since + ", so it is not known how often hooks matched"
+	shown := func(h *hooks.Hook) bool {
+		return all || packOf(h) == "" || h.State == hooks.Off || h.Matched != nil && h.Matched.Times > 0
 	}
-	c.printLines(wrap(head, ""))
-	source := ""
+	c.printHead(list, since)
+	column := 0
+	for i := range list {
+		if shown(&list[i]) {
+			column = max(column, min(printable.Columns(list[i].Name), maxName))
+		}
+	}
+	width, counted := cli.Width(c.Out), 0
 	for i := range list {
 		h := &list[i]
-		if h.Source != source {
-			source = h.Source
-			path, scope := cli.Path(h.Source), " ("+h.Scope.String()+")"
-			if room := c.Columns(); room > 0 { // a reader of a pipe needs the whole path
-				path = printable.CutLeft(path, room-len(scope))
+		if i == 0 || h.Source != list[i-1].Source {
+			c.printSource(h)
+		}
+		if shown(h) {
+			name := printable.Line(h.Name)
+			line := fmt.Sprintf("  %-9s%s%s  %s", h.State, name, strings.Repeat(" ", max(0, column-printable.Columns(name))), printable.Line(strings.Join(hookFacts(h), ", ")))
+			c.printLines([]string{printable.Cut(line, width)})
+		} else {
+			counted++
+		}
+		if last := i == len(list)-1 || h.Source != list[i+1].Source; last && counted > 0 {
+			what := printable.Count(counted, "hook")
+			if h.Matched != nil {
+				what += " without a match"
 			}
-			fmt.Fprintln(c.Out, c.Paint(cli.Bold, path)+scope)
+			c.printLines(printable.Wrap("  "+what+": grapnel hooks --pack "+packOf(h), width, "  "))
+			counted = 0
+		}
+	}
+}
+
+// maxName is the maximum width of the column of names.
+const maxName = 34
+
+func (c *console) printHead(list []hooks.Hook, since string) {
+	head := "matches are of the last " + since
+	if len(list) > 0 && list[0].Matched == nil {
+		head = "no Records of the last " + since + ", so it is not known how often hooks matched"
+	}
+	if len(list) == 0 {
+		head = "no hooks"
+	}
+	c.printLines(printable.Wrap(head, cli.Width(c.Out), ""))
+}
+
+// printSource prints where a hook and the hooks after it are from.
+func (c *console) printSource(h *hooks.Hook) {
+	path, scope := cli.Path(h.Source), " ("+h.Scope.String()+")"
+	if room := c.Columns(); room > 0 { // a reader of a pipe needs the whole path
+		path = printable.CutLeft(path, room-len(scope))
+	}
+	fmt.Fprintln(c.Out, c.Paint(cli.Bold, path)+scope)
+}
+
+// printHooks prints all about each hook.
+func (c *console) printHooks(list []hooks.Hook, since string) {
+	width := cli.Width(c.Out)
+	wrap := func(text, by string) []string { return printable.Wrap(by+printable.Line(text), width, by) }
+	c.printHead(list, since)
+	for i := range list {
+		h := &list[i]
+		if i == 0 || h.Source != list[i-1].Source {
+			c.printSource(h)
 		}
 		lines := wrap(h.Name+": "+strings.Join(hookFacts(h), ", "), hookIndent)
 		lines[0] = fmt.Sprintf("  %-9s", h.State) + lines[0][len(hookIndent):]
