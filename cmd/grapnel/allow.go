@@ -213,7 +213,7 @@ func (c *console) printAllowed(g *approval.Grant) {
 
 func (c *console) printCall(call *allow.Call) {
 	doing := strings.TrimSpace(call.Agent + " " + call.Tool)
-	fmt.Fprintf(c.Out, "%s in %s, %s (record %s)\n", c.Paint(cli.Bold, printable.Line(doing)), printable.Line(cmp.Or(call.Dir, "an unknown directory")), call.Time.Local().Format("2006-01-02 15:04:05"), printable.Line(call.ID))
+	fmt.Fprintf(c.Out, "%s in %s, %s\nrecord %s\n", c.Paint(cli.Bold, printable.Line(doing)), printable.Line(cmp.Or(call.Dir, "an unknown directory")), call.Time.Local().Format("2006-01-02 15:04:05"), printable.Line(call.ID))
 	if size := call.Size(); size != "" {
 		fmt.Fprintf(c.Out, "  %s\n", c.Paint(cli.Yellow, size+"; read to the end before you answer"))
 	}

@@ -117,7 +117,7 @@ func (c *console) printFindings(r *doctor.Report, all bool) {
 			others = fmt.Sprintf("; %s need nothing (--all shows them)", printable.Count(n, "other finding"))
 		}
 	}
-	fmt.Fprintf(c.Out, "%d bad, %d warn%s\n", counts[doctor.Bad], counts[doctor.Warn], others)
+	c.Wrap(fmt.Sprintf("%d bad, %d warn%s", counts[doctor.Bad], counts[doctor.Warn], others), "  ")
 }
 
 // printSection prints findings below the names of their agents.

@@ -49,6 +49,7 @@ func TestGolden(t *testing.T) {
 		name, typed string
 		args        []string
 		fits        bool // no line is wider than the terminal
+		starter     bool // the policy is the one of "grapnel init", and the output fits a screen
 		records     time.Time
 	}{
 		{name: "hooks", args: []string{"hooks", "--source", "user", "--since", "36500d"}, fits: true, records: long},
@@ -61,13 +62,25 @@ func TestGolden(t *testing.T) {
 		{name: "stats", args: []string{"stats", "--since", "36500d"}, fits: true, records: long},
 		{name: "stats-would", args: []string{"stats", "--would", "--since", "36500d"}, fits: true, records: long},
 		{name: "status", args: []string{"status"}, fits: true, records: time.Now().Add(-time.Hour)},
+		{name: "starter-allow", typed: "n\n", args: []string{"allow"}, starter: true, records: time.Now().Add(-time.Hour)},
+		{name: "starter-doctor", args: []string{"doctor", "--no-run"}, fits: true, starter: true, records: time.Now().Add(-time.Hour)},
+		{name: "starter-hooks", args: []string{"hooks"}, fits: true, starter: true, records: time.Now().Add(-time.Hour)},
+		{name: "starter-log", args: []string{"log", "--since", "36500d"}, fits: true, starter: true, records: long},
+		{name: "starter-replay", args: []string{"replay", "--since", "36500d"}, starter: true, records: long},
 	} {
 		var got strings.Builder
 		for _, v := range views {
 			if tt.typed != "" && v.width == 0 {
 				continue // there is no question without a terminal
 			}
-			text := goldenRun(t, v, tt.typed, tt.args, tt.records)
+			policy := "version: 1\nhooks:\n  - {name: no-recursive-delete, on: tool.before, match: {command: rm -rf}, block: Name the files instead.}\n"
+			if tt.starter {
+				policy = string(starter)
+			}
+			text := goldenRun(t, v, tt.typed, tt.args, policy, tt.records)
+			if n := strings.Count(text, "\n"); tt.starter && v.width >= 80 && n > 50 {
+				t.Errorf("%s, %s: %d lines", tt.name, v.name, n)
+			}
 			fmt.Fprintf(&got, "== %s\n%s", v.name, text)
 			if plain := v.env[0] != "" || v.width == 0; plain && strings.Contains(text, "␛") {
 				t.Errorf("%s, %s: colors", tt.name, v.name)
@@ -106,7 +119,7 @@ const shownHome = "/home/somebody"
 
 // goldenRun runs a command in a new home directory with three agents, a policy, and Records if
 // their time is not zero.
-func goldenRun(t *testing.T, v view, typed string, args []string, records time.Time) string {
+func goldenRun(t *testing.T, v view, typed string, args []string, policy string, records time.Time) string {
 	t.Helper()
 	home := "/tmp/h" + rand.Text()[:8] // as long as shownHome, because lines are broken by their length
 	if err := os.Mkdir(home, 0o700); err != nil {
@@ -132,7 +145,7 @@ func goldenRun(t *testing.T, v view, typed string, args []string, records time.T
 	put(".codex/config.toml", "", 0o600)
 	put(".gemini/settings.json", "{\n  \"theme\": \"Default\",\n}\n", 0o600)
 	put("bin/claude", "#!/bin/sh\necho '2.1.330 (Claude Code)'\n", 0o700)
-	put("r/grapnel.yaml", "version: 1\nhooks:\n  - {name: no-recursive-delete, on: tool.before, match: {command: rm -rf}, block: Name the files instead.}\n", 0o600)
+	put("r/grapnel.yaml", policy, 0o600)
 	t.Setenv("HOME", home)
 	t.Setenv("PATH", filepath.Join(home, "bin"))
 	t.Setenv("TERM", "xterm-256color")
@@ -198,6 +211,9 @@ func fixed(text, home string) string {
 	for pattern, by := range map[string]string{
 		`[^ "'=]*/grapnel-hook`:           "/usr/local/bin/grapnel-hook",
 		`\d{8}T\d{6}\.\d{3}Z-[0-9a-f]+`:   "TIME",
+		`replaying [^␛\n]*␛\[K`:           "",
+		`, now \S+ \(p95 \S+\)`:           ", now TIME",
+		`shop, \d{4}-[-0-9: ]+`:           "shop, 2026-11-20 09:33:00",
 		`since \d{4}-\d\d-\d\d \d\d:\d\d`: "since 2026-11-01 00:00",
 	} {
 		text = regexp.MustCompile(pattern).ReplaceAllString(text, by)
@@ -220,7 +236,7 @@ func goldenRecords(t *testing.T, at time.Time, root string) string {
 	call := func(id, session, tool, input string, decision grapnel.Decision, hooks ...grapnel.HookRun) spool.Entry {
 		at = at.Add(90 * time.Second)
 		e := spool.Entry{Record: grapnel.Record{
-			ID: id, Time: at.UTC(), Agent: "claude-code", Session: session, Event: grapnel.ToolBefore, Tool: tool, Decision: decision, Hooks: hooks, MS: 1.5,
+			ID: id, Time: at.UTC(), CallDigest: strings.Repeat("ab", 32), Agent: "claude-code", Session: session, Event: grapnel.ToolBefore, Tool: tool, Decision: decision, Hooks: hooks, MS: 1.5,
 		}}
 		e.Input = &grapnel.Event{
 			Kind: grapnel.ToolBefore, Agent: grapnel.Agent{Name: "claude-code"}, Session: grapnel.Session{ID: session, CWD: "/home/me/shop"},

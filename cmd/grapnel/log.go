@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/cmd/internal/records"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/spool"
@@ -20,12 +23,13 @@ import (
 
 func newLog(c *console) *cobra.Command {
 	var asked logQuery
-	var follow bool
+	var follow, all bool
 	cmd := &cobra.Command{
 		Use:   "log",
 		Short: "List recorded events",
 		Long: `Print one line per recorded event, oldest first, from the store of the daemon and from the
-spool. The command needs no daemon.
+spool. The command needs no daemon. Without --all, it leaves out events that are no tool call and
+that no hook decided, changed or failed at; a flag that selects events lists all that match.
 
 Each line begins with a short ID of the Record: "grapnel log show ID" shows all of it. On a
 terminal, lines are cut at its width.
@@ -53,7 +57,8 @@ start with beg.`,
 			if follow {
 				entries = records.Log(place).Follow
 			}
-			lines := logLines{console: c, ctx: ctx}
+			selects := slices.ContainsFunc([]string{"event", "decision", "would", "hook", "text"}, cmd.Flags().Changed)
+			lines, others := logLines{console: c, ctx: ctx}, 0
 			if !c.JSON {
 				lines.ids = records.Log(place).IDs(ctx)
 				defer lines.ids.Close()
@@ -66,22 +71,36 @@ start with beg.`,
 				if err := k.Event(); err != nil {
 					c.Warn(err)
 				}
-				if c.JSON {
+				switch {
+				case c.JSON:
 					err = c.printRecord(&k.Entry)
-				} else {
+				case all || selects || matters(&k.Entry):
 					err = lines.print(&k.Entry)
+				default:
+					others++
 				}
 				if err != nil {
 					return err
 				}
 			}
+			if others > 0 && c.Columns() > 0 {
+				c.Wrap(printable.Count(others, "other event")+": grapnel log --all", "")
+			}
 			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&all, "all", false, "also print events at which nothing happened")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "keep printing new events")
 	asked.flags(cmd)
 	cmd.AddCommand(newLogShow(c), newLogVerify(c))
 	return c.jsonFlag(cmd)
+}
+
+// matters reports whether a Record is of a tool call, or has a result of hooks that a person may look for.
+func matters(e *spool.Entry) bool {
+	failed := slices.ContainsFunc(e.Hooks, func(h grapnel.HookRun) bool { return h.Error != "" })
+	return e.Event == grapnel.ToolBefore || e.Decision > grapnel.None || e.Would > grapnel.None || e.Halt != "" || len(e.Changed)+len(e.Unsupported) > 0 ||
+		e.Error != "" || failed || strings.HasPrefix(string(e.Event), records.Own)
 }
 
 // wantedFlags are the flags that select Records.

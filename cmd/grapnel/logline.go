@@ -65,7 +65,7 @@ func (l *logLines) print(e *spool.Entry) error {
 			return err
 		}
 	}
-	tool := gap(cmp.Or(inOneLine(e.Tool), inOneLine(string(e.Event))))
+	tool := gap(cmp.Or(inOneLine(e.Tool), strings.TrimPrefix(inOneLine(string(e.Event)), records.Own)))
 	clock := "15:04:05  "
 	if width < mediumLog {
 		clock = "15:04  "
@@ -139,7 +139,7 @@ func (l *logLines) hooks(e *spool.Entry, word string) []cli.Span {
 		case h.Error != "":
 			add(cli.Red, name+" failed: "+h.Error)
 		case h.Approved > grapnel.None:
-			add("", fmt.Sprintf("%s would %s, allowed by %s", name, h.Approved, e.Approval))
+			add("", fmt.Sprintf("allowed by you: %s would %s", name, h.Approved))
 		case h.Observed && h.Decision > grapnel.None && would != word:
 			add("", name+" "+would)
 		case h.Decision == grapnel.None && !e.Late && !h.Halt && len(h.Changed) == 0:

@@ -53,9 +53,10 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if code, ok := errors.AsType[exitCode](err); ok {
 		return int(code)
 	}
-	fmt.Fprintf(stderr, "grapnel: error: %v\n", err)
+	c := cli.Console{}
+	c.WrapTo(stderr, fmt.Sprintf("grapnel: error: %v", err), "  ")
 	if hint := hintOf(err, cmd); hint != "" {
-		fmt.Fprintf(stderr, "grapnel: hint: %s\n", hint)
+		c.WrapTo(stderr, "grapnel: hint: "+hint, "  ")
 	}
 	if cli.IsUsage(err) {
 		return exitUsage

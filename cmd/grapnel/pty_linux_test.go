@@ -46,6 +46,7 @@ func onTerminal(ts *testscript.TestScript, _ bool, args []string) {
 	person, program, err := pty.Open()
 	ts.Check(err)
 	defer person.Close()
+	ts.Check(pty.Resize(program, 1000, 24)) // so that no text is wrapped
 	cmd := &exec.Cmd{
 		Path: path, Args: args[2:], Dir: ts.MkAbs("."), Env: os.Environ(),
 		Stdin: program, Stdout: program, Stderr: program,

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -177,6 +178,13 @@ const dayFormat = "2006-01-02 15:04"
 
 func (c *console) printReplay(r *staging.Replayed) error {
 	var b strings.Builder
+	row := func(format string, args ...any) { // one line of a terminal
+		line := fmt.Sprintf(format, args...)
+		if width := c.Columns(); width > 0 {
+			line = printable.Cut(line, width)
+		}
+		b.WriteString(line + "\n")
+	}
 	skipped := 0
 	for _, s := range r.Skipped {
 		skipped += s.Count
@@ -215,9 +223,11 @@ func (c *console) printReplay(r *staging.Replayed) error {
 		}
 		fmt.Fprintf(&b, "  %7s  %s  %s\n", printable.Number(d.Count), c.Decision(arrow(d)), rulesOf(d, ruleAt))
 		for _, ex := range d.Examples {
-			fmt.Fprintf(&b, "           %s  %s  %s %s  %s\n", printable.Line(ex.ID), ex.Time.Local().Format(dayFormat), printable.Line(ex.Agent), printable.Line(string(ex.Event)+" "+ex.Tool), printable.Line(ex.About))
+			row("           %s  %s  %s %s", printable.Line(ex.ID), ex.Time.Local().Format(dayFormat), printable.Line(ex.Agent), printable.Line(cmp.Or(ex.Tool, string(ex.Event))))
+			row("             %s", printable.Line(ex.About))
 			if ex.Then != ex.Now {
-				fmt.Fprintf(&b, "             then: %s\n             now:  %s\n", printable.Line(ex.Then), printable.Line(ex.Now))
+				row("             then: %s", printable.Line(ex.Then))
+				row("             now:  %s", printable.Line(ex.Now))
 			}
 		}
 	}
