@@ -386,6 +386,9 @@ func (p *fileParser) field(n *yaml.Node) grapnel.Field {
 			names[i] = string(f)
 		}
 		hint := nearest.Hint(n.Text, names)
+		if n.Text == "tool.cmd" {
+			hint = nearest.Hint("tool.command", names)
+		}
 		if i := slices.IndexFunc(known, func(f grapnel.Field) bool {
 			return strings.HasPrefix(n.Text, string(f)+".") && !slices.Contains(hasPlaces, f)
 		}); i >= 0 {

@@ -126,6 +126,7 @@ func (p *fileParser) notify(n *yaml.Node) *policyfile.HTTP {
 func (p *fileParser) httpOptions(h *policyfile.Hook, o *options) {
 	h.HTTP.Name = h.Name
 	h.HTTP.Async = o.async != nil && p.boolean(o.async)
+	p.unheard(h, o, h.HTTP.Async)
 	p.inTime(o.hook.Get("timeout"), h.Timeout)
 	if o.speaks != "" || o.env != nil {
 		p.fail(o.hook, "", "hook %q: `speaks` and `env` need `run`, and cannot be used with http", h.Name)

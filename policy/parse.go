@@ -319,8 +319,16 @@ func (p *fileParser) options(h *policyfile.Hook, o *options) {
 func (p *fileParser) programOptions(h *policyfile.Hook, o *options) {
 	h.Run.Name, h.Run.Env, h.Run.Speaks = h.Name, o.env, o.speaks
 	h.Run.Async = o.async != nil && p.boolean(o.async)
+	p.unheard(h, o, h.Run.Async)
 	if o.speaks != "" && h.Run.Worker {
 		p.fail(keyIn(o.hook, "speaks"), "remove it, or write `run` in place of `worker`", "hook %q: `speaks` needs `run`, and cannot be used with a worker", h.Name)
+	}
+}
+
+// unheard rejects an `on_error` of a hook for which no agent waits.
+func (p *fileParser) unheard(h *policyfile.Hook, o *options, async bool) {
+	if n := o.hook.Get("on_error"); async && n != nil && n.Text != "open" {
+		p.fail(n, "remove it, or remove `async: true`", "hook %q: `on_error: %s` has no effect with `async: true`, because the action does not wait", h.Name, n.Text)
 	}
 }
 
@@ -405,7 +413,7 @@ func (p *fileParser) events(h *policyfile.Hook, n *yaml.Node) {
 		}
 		for _, kind := range kinds {
 			if why := forbidden(h, kind); why != "" {
-				p.fail(item, cmp.Or(whereInstead(changes(h)), eventsFor(h)), "hook %q: %s", h.Name, why)
+				p.fail(item, cmp.Or(whereInstead(changes(h)), eventsFor(h, kind)), "hook %q: %s", h.Name, why)
 				continue
 			}
 			if !slices.Contains(h.On, kind) {
@@ -420,8 +428,9 @@ func (p *fileParser) events(h *policyfile.Hook, n *yaml.Node) {
 	}
 }
 
-// eventsFor returns a hint with events that permit the action of a hook.
-func eventsFor(h *policyfile.Hook) string {
+// eventsFor returns a hint with events that permit the action of a hook, and with what is possible at the
+// event that does not.
+func eventsFor(h *policyfile.Hook, not grapnel.Kind) string {
 	var kinds []string
 	for _, c := range grapnel.Contracts() {
 		if forbidden(h, c.Kind) == "" && len(kinds) < 6 {
@@ -431,7 +440,11 @@ func eventsFor(h *policyfile.Hook) string {
 	if kinds == nil {
 		return ""
 	}
-	return "possible on " + strings.Join(kinds, ", ")
+	hint := "possible on " + strings.Join(kinds, ", ")
+	if contractOf(not).Context && h.Decide != "" {
+		hint += fmt.Sprintf("; at %s, `context` adds text for the model", not)
+	}
+	return hint
 }
 
 // Kinds returns the event kinds for an event name in a policy. It knows the names of

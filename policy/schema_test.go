@@ -41,7 +41,7 @@ var beyondSchema = []string{
 	"unknown agent", "bad glob", "bad path pattern", "bad regexp", "bad command", "advice that is no command", "advice without a decision", "bad when", "when no bool", "when unknown name", "when unknown member", "when nested loops",
 	"sum no number", "sum unknown name", "limit too long", "limit too short", "limit a notice", "limit a stop", "limit asks too late",
 	"places that meet", "place and whole", "set of no event", "fields of no event", "replace where no text", "pack with a program for context",
-	"timeout of nothing", "replace of nothing", "pack used twice", "use that allows a wrong pattern", "use that allows what it leaves", "pack that uses", "pack that runs", "pack with a worker", "pack with a file", "pack with defaults",
+	"timeout of nothing", "replace of nothing", "pack used twice", "async with an opinion", "http async with an opinion", "command as a regexp", "block at the start", "use that allows a wrong pattern", "use that allows what it leaves", "pack that uses", "pack that runs", "pack with a worker", "pack with a file", "pack with defaults",
 	"secret of no rule", "mask a notice", "pack with secrets", "secrets allow all", "secrets disable nothing",
 	"expires without a zone", "expires on no day", "pack with a revision", "pack with groups",
 	"pack with networks", "pack with ca", "pack with retention", "retention of a small size", "retention of a large size", "pack that loads", "load twice", "load of no pattern",

@@ -55,6 +55,7 @@ var meant = [...]struct{ what, words, hint string }{ // what: the mapping, as me
 	{"a hook", " webhook ", "write `http: URL` to ask a server, or `notify: URL` to inform it"},
 	{"a hook", " enabled disabled ", writeDisabled},
 	{"a hook", " description comment title ", writeComment},
+	{"a hook", " redact redaction ", "write `mask: true` to hide secrets, or `replace:` with patterns"},
 	{"a hook", " id ", "write `name: ...`"},
 	{"a hook", " per count ", "write `limit: {count: 20, per: 1m}`"},
 	{"a hook", " within ", "write `after: {event: EVENT, within: 5m}`"},

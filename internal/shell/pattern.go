@@ -140,6 +140,9 @@ func compile(terms []term) (*Pattern, error) {
 	if !p.program.glob {
 		p.key = foldCase(programName(p.program.text))
 		if p.key == "" {
+			if text := p.program.text; len(text) > 2 && text[0] == '/' {
+				return nil, fmt.Errorf("%s is no program: a command pattern has words and no regular expressions%s", text, example)
+			}
 			return nil, fmt.Errorf("the program %s is a directory: write the program first%s", p.program.text, example)
 		}
 	}

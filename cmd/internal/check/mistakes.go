@@ -2,9 +2,11 @@ package check
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -287,6 +289,9 @@ func (m *mistakes) ofFiles(h *ownHook) {
 		return
 	}
 	program, script := filesOf(cmd)
+	if name := onPath(cmd); name != "" {
+		m.warn(missingFile, h, programAt(h.at), "install it, or write the absolute path", "the program %s is not on PATH, so the hook fails at every event", name)
+	}
 	for _, name := range []string{program, script} {
 		if name == "" {
 			continue
@@ -325,6 +330,25 @@ func filesOf(cmd *policyfile.Command) (program, script string) {
 	}
 	return program, script
 }
+
+// onPath returns the name of the program of a command line if it should be on PATH and is not.
+func onPath(cmd *policyfile.Command) string {
+	line := shell.Parse(hookfiles.CommandLine(cmd))
+	if len(line.Commands) == 0 {
+		return ""
+	}
+	first := &line.Commands[0]
+	if first.Name == "" || strings.ContainsAny(first.Path, `/\$`) || slices.Contains(inShell, first.Path) {
+		return ""
+	}
+	if _, err := exec.LookPath(first.Path); errors.Is(err, exec.ErrNotFound) {
+		return first.Path
+	}
+	return ""
+}
+
+// inShell lists commands that a shell has itself.
+var inShell = strings.Fields(". : [ alias bg break builtin cd command continue declare echo eval exec exit export false fg getopts hash help jobs let local printf pwd read readonly return set shift shopt source test times trap true type typeset ulimit umask unalias unset wait")
 
 // find returns the path of a program in the first directory that has it. The programs of the user's own
 // policy start in the agent's working directory, and the programs of a project in the directory of its policy.

@@ -175,5 +175,8 @@ func oddPath(key, text string) (problem, hint string) {
 	if strings.HasPrefix(text, "$") || strings.HasPrefix(text, "%") {
 		return fmt.Sprintf("a path pattern has no variables, so %q never matches", text), "write ~/ for the home directory, or the path itself"
 	}
+	if strings.HasPrefix(text, ".") && !strings.Contains(text, "/") && !strings.ContainsAny(text, "*?[{") && strings.Trim(text, ".") != "" {
+		return fmt.Sprintf("%q is only the file in the root of the project", text), fmt.Sprintf("write `%s: \"**/%s\"` for every directory, or \"./%[2]s\"", key, text)
+	}
 	return looksLike(pathRegexp(), text, "a path pattern is a glob", fmt.Sprintf("write a glob, such as `%s: \"**/.env\"` or `%[1]s: \"**/*.pem\"`", key))
 }

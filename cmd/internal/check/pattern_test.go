@@ -16,7 +16,7 @@ func TestUsualPatterns(t *testing.T) {
 			"rm -rf", "git push --force", "rm *.*", "cat .env.*", "python3.* -m http.server", "killall -r .*", "grep -rn ^a.*b$ .", "rm -rf [.]*", "chmod a+x",
 			"git commit -m \"don’t\"", "curl -X DELETE", "npm run build*", "find . -name '*.tmp' -delete", "echo $HOME", "rm -rf $HOME", "sed -i s/a.*/b/", "/usr/bin/rm", "dd if=*",
 		},
-		"path":    {".env", "**/.env", "**/.*", ".*", ".*/config", "src/**/*.{go,md}", "~/.ssh/**", "app/(group)/page.tsx", "/etc/**", "a.*", "C:/Users/*", "Bob’s files/*"},
+		"path":    {"./.env", "**/.env", "**/.*", ".*", ".*/config", "src/**/*.{go,md}", "~/.ssh/**", "app/(group)/page.tsx", "/etc/**", "a.*", "C:/Users/*", "Bob’s files/*"},
 		"tool":    {"shell", "Bash", "mcp__github__*", "browser.*", "*", "/^(Bash|Read)$/", "my_tool", "[Bb]ash"},
 		"host":    {"example.com", "*.example.com", "/^(.*\\.)?example\\.com$/", "127.0.0.1", "example.*"},
 		"url":     {"https://example.com/*", "*/upload?*", "/\\.onion/"},
@@ -49,6 +49,7 @@ func TestPatternHints(t *testing.T) {
 		{"host", `.*\.example\.com$`, "`host: \"*.example.com\"`"},
 		{"url", "^https://", "`url: \"https://*\"`"},
 		{"path", "%USERPROFILE%/.ssh/**", "~/"},
+		{"path", ".env", "`path: \"**/.env\"`"},
 		{"tool", "Bash\u00a0", "plain spaces"},
 		{"content", `\bpassword\b`, "`content: /\\bpassword\\b/`"},
 	} {
