@@ -39,7 +39,7 @@ var codexSetup = Setup{
 		{File: ".codex/config.toml", Path: "features.codex_hooks", Is: "false", Effect: "switches all hooks off"},
 		{File: "/etc/codex/requirements.toml", Path: "allow_managed_hooks_only", Is: "true", Effect: "keeps Codex from running the hooks of users and projects; ask its administrator"},
 	},
-	Todo:        []string{"Codex runs a hook only after you have trusted it: open codex, enter /hooks, and trust the entries of grapnel"},
+	Until:       "open codex, enter /hooks, and trust the entries whose command is grapnel-hook. Until then, Codex runs every tool without them",
 	TodoProject: []string{"Codex reads the hooks of a project only after you have trusted the project"},
 	Undone:      "if another hook changes the input of the same call, the last one to end wins",
 	Unseen: []string{

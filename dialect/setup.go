@@ -102,6 +102,7 @@ type Setup struct {
 	Off         []Switch // settings of the agent that disable hooks or change how they run
 	Todo        []string // steps for the user after installing, one line each; $file is the written file
 	TodoProject []string // further steps after installing into a project
+	Until       string   // what a user must do before the agent runs new hooks of a user or project; empty = it runs them
 }
 
 // askTimeout is how long agents should wait while a person decides. Agents that ask their user to

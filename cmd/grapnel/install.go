@@ -76,6 +76,7 @@ that stays the same when a package manager upgrades Grapnel.`,
 				return err
 			}
 			c.nextStep(&flags, place, res)
+			c.unguarded(res)
 			return nil
 		},
 	}
@@ -334,6 +335,25 @@ func (c *console) nextStep(flags *installFlags, place local.Place, res *install.
 		fmt.Fprintf(c.Out, "next: \"grapnel init\" writes a policy to %s; without a policy, nothing is guarded\n", cli.Path(place.Policy))
 	case res.Applied && !flags.dryRun:
 		fmt.Fprintln(c.Out, "next: \"grapnel doctor\" checks that the agents use the hooks")
+	}
+}
+
+// unguarded says last which agents do not run the hooks yet.
+func (c *console) unguarded(res *install.Result) {
+	if c.JSON || !res.Applied {
+		return
+	}
+	const title = "not guarded yet:"
+	for _, f := range res.Files {
+		if f.Unguarded == "" || f.Declined || !f.Changed {
+			continue
+		}
+		for i, line := range printable.Wrap(title+" "+f.Agent+": "+f.Unguarded, c.Columns(), "  ") {
+			if i == 0 {
+				line = c.Paint(cli.Red, title) + strings.TrimPrefix(line, title)
+			}
+			fmt.Fprintln(c.Out, line)
+		}
 	}
 }
 

@@ -16,16 +16,17 @@ import (
 
 // A job is the installation or removal for one agent in one scope.
 type job struct {
-	agent   Agent
-	scope   Scope
-	file    string               // the file with the hooks; for ShapeFiles the directory of the files
-	state   string               // the directory with the record
-	old     *installation.Record // the current record; nil = no record
-	rec     installation.Record  // the new record
-	changes []*Change            // in the order in which they are applied
-	notes   []string
-	version string   // of the agent; "" = unknown, or it does not matter
-	stale   []string // tokens in the files whose records cannot be read
+	agent     Agent
+	scope     Scope
+	file      string               // the file with the hooks; for ShapeFiles the directory of the files
+	state     string               // the directory with the record
+	old       *installation.Record // the current record; nil = no record
+	rec       installation.Record  // the new record
+	changes   []*Change            // in the order in which they are applied
+	notes     []string
+	unguarded string   // what the user must do before the agent runs the hooks
+	version   string   // of the agent; "" = unknown, or it does not matter
+	stale     []string // tokens in the files whose records cannot be read
 
 	closed bool // the agent blocks when the hook fails
 }
@@ -126,6 +127,9 @@ func (s *session) planInstall(ctx context.Context, a Agent) (*job, error) {
 		s.setModes(c, a)
 	}
 	j.notes = append(j.notes, s.surroundings(j)...)
+	if j.changed() && j.scope != Managed {
+		j.unguarded = j.agent.Setup.Until
+	}
 	j.rec = s.record(j, id, events)
 	return j, nil
 }

@@ -66,4 +66,6 @@ type FileResult struct {
 	Diff     string   `json:"diff"`
 	Backup   string   `json:"backup"`
 	Notes    []string `json:"notes"` // what the user has to know or do
+
+	Unguarded string `json:"unguarded,omitempty"` // what the user must do before the agent runs the hooks
 }

@@ -250,7 +250,7 @@ func (s *session) report(j *job) {
 			Notes:   append([]string{}, c.Notes...),
 		}
 		if i == len(j.changes)-1 {
-			f.Notes = append(f.Notes, j.notes...)
+			f.Notes, f.Unguarded = append(f.Notes, j.notes...), j.unguarded
 		}
 		s.res.Files = append(s.res.Files, f)
 	}
