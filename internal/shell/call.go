@@ -37,8 +37,8 @@ func (w *walker) define(name string, f function) {
 }
 
 // readings reads a command again with the known values inserted, and with functions and aliases
-// of the line expanded.
-func (w *walker) readings(c *syntax.CallExpr, words []Word, at *place) {
+// of the line expanded. It calls known before the first such reading.
+func (w *walker) readings(c *syntax.CallExpr, words []Word, at *place, known func()) {
 	if w.subst > 0 || len(words) == 0 {
 		if w.subst > 0 && len(words) > 0 {
 			w.calls(c, words, w.expand(words, at), at)
@@ -59,6 +59,9 @@ func (w *walker) readings(c *syntax.CallExpr, words []Word, at *place) {
 			}
 			if !w.used {
 				break
+			}
+			if w.subst == 1 {
+				known()
 			}
 			if len(again) > 0 {
 				subst := w.subst

@@ -171,7 +171,7 @@ func (f *fileScan) options(rows []*program) (operands []Word, instead, target bo
 			f.guess(s.value, s.short)
 		case fileDir:
 			if text, ok := knownText(s.value); ok {
-				f.below = text
+				f.below = join(f.below, text) // git -C a -C b
 			}
 		default:
 			f.use(use, s.value, s.short)

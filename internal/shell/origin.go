@@ -44,6 +44,9 @@ func originOf(value Word) string {
 		value.Literal && (below("/tmp/") || below("/var/tmp/") || below("/private/tmp/")) {
 		return originTemporary
 	}
+	if printsBranch(text) || text == topDirectory {
+		return text
+	}
 	if path, ok := knownText(value); ok && path != "" && !strings.ContainsAny(path, " \t\n*?[$`") {
 		return path
 	}

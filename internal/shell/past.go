@@ -83,6 +83,12 @@ func (w *walker) mayHaveWritten() bool { return len(w.written) > 0 || w.past != 
 // outlast stores in the Script what later lines need as their past.
 func (w *walker) outlast() {
 	w.readLater(0, true)
+	w.s.end = w.did
+	for _, b := range w.bodies {
+		for i := b.first; i < b.end && b.changes != w.changes; i++ { // a call may run in another directory
+			w.s.Commands[i].Lost = true
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(w.funcs)) {
 		if f := w.funcs[name]; f.opens && !f.called {
 			w.unknown("computed file of a redirection in a function: " + visible(name))

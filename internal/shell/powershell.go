@@ -402,9 +402,15 @@ func (w *walker) note(words []Word, at place) {
 	}
 	name := programName(words[0].Text)
 	w.s.Commands = append(w.s.Commands, Command{
-		Name: name, Path: words[0].Text, Args: words[1:], Via: at.via, Line: at.line, Col: at.col, Dir: w.dir,
-		program: words[0], parent: at.parent, key: foldCase(name),
+		Name: name, Path: words[0].Text, Args: words[1:], Via: at.via, Line: at.line, Col: at.col, Dir: w.dir, Lost: w.lost || w.forked,
+		program: words[0], parent: at.parent, key: foldCase(name), before: w.did, env: w.env,
 	})
+	switch key := foldCase(name); {
+	case key == "git":
+		w.acts()
+	case has("cd chdir sl set-location pushd push-location popd pop-location", key):
+		w.forked = true
+	}
 }
 
 // removeItem records Remove-Item as rm, so that rules about rm also apply to it.

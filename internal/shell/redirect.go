@@ -144,7 +144,7 @@ func (w *walker) reportTarget(why, source string) {
 func (w *walker) loop(body func()) {
 	w.loops++
 	first := len(w.later)
-	w.perhaps(body)
+	w.repeated(body)
 	w.loops--
 	if w.loops == 0 {
 		w.readLater(first, false)

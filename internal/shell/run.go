@@ -104,6 +104,16 @@ func (w *walker) branch(row *program, name string, args []Word, at place) {
 
 // wrapper reads the options of a command that runs another one, then the other command.
 func (w *walker) wrapper(row *program, name string, args []Word, at place) {
+	env, before := w.env, w.where
+	defer func() {
+		if w.env = env; row.runs == runsEnv {
+			w.where = before
+		}
+	}()
+	if row.name == "git submodule foreach" {
+		defer func(forked bool) { w.forked = forked }(w.forked)
+		w.forked = true
+	}
 	r := wrapperScan{walker: w, row: row, name: name, at: at, skip: int(row.skip), opened: row.open == "*"}
 	r.s = scanner{rows: []*program{row}, args: args, late: row.style&settled == 0}
 	for r.s.scan() {
@@ -149,6 +159,8 @@ func (r *wrapperScan) option() bool {
 	switch does := get(row.does, o); {
 	case has(row.none, o):
 		return false
+	case row.runs == runsEnv && s.valued && has("C chdir", o):
+		r.enterDir("cd", []Word{s.value})
 	case row.runs == runsEnv && (o == "S" || o == "split-string"):
 		r.split(r.name, s.value, s.args[s.next:], r.at)
 		return false
@@ -235,6 +247,7 @@ func (r *wrapperScan) wrap(from int, mild bool) {
 // assignment reads NAME=value before a command. certain is the known beginning of the word.
 func (w *walker) assignment(word Word, certain string, at place) {
 	name, value, _ := strings.Cut(certain, "=")
+	w.sends(name, value, word.Literal)
 	if word.Literal {
 		w.set(name, false, value)
 	}
@@ -596,7 +609,10 @@ func (w *walker) findExec(row *program, name string, args []Word, i int, at plac
 	if !marked && row.style&dashed == 0 { // fd
 		words = append(words, w.filled("...", "...", "...", true, true))
 	}
+	forked := w.forked
+	w.forked = forked || verb == "-execdir" || verb == "-okdir"
 	w.command(words, at.behind(name+" "+verb))
+	w.forked = forked
 	return i
 }
 

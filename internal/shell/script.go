@@ -60,6 +60,7 @@ type Script struct {
 	wrote  []Wrote
 	moved  []Move
 	ran    []string
+	end    *Step
 
 	filesLock sync.Mutex
 	files     []foundFiles // the files of the commands, computed on first use
@@ -97,6 +98,9 @@ type Command struct {
 	// Dir is the target of an earlier literal cd in the same line, as written, with relative
 	// targets joined. It is empty for the initial directory and for an unknown one.
 	Dir string
+	// Lost means that the command may run in another directory than Dir: after a cd to a computed
+	// directory or under a condition, or on another machine.
+	Lost bool
 	// Input is the literal text of a here-document or here-string for the command.
 	Input string
 
@@ -106,6 +110,10 @@ type Command struct {
 	computed bool   // the program is not known for certain
 	help     bool   // the command only prints its help
 	parent   int    // index of the wrapper in Script.Commands, or -1
+	wraps    bool   // it is a wrapper of another command
+	again    bool   // see Again
+	before   *Step
+	env      *setVar
 }
 
 // String formats the command on one line, for messages.
@@ -191,6 +199,8 @@ var parsers sync.Pool
 
 // A walker collects the contents of one line.
 type walker struct {
+	state
+
 	s      *Script
 	parser *syntax.Parser
 	reader boundedReader
@@ -208,7 +218,6 @@ type walker struct {
 	before    int                       // number of these that earlier calls moved
 	past      *Past                     // nil = no past
 	earlier   map[string][]*writtenFile // files of the past that were looked up
-	dir       string                    // Command.Dir of the next command
 	vars      []variable                // variables with literal values so far
 	funcs     map[string]*function      // functions by name, the last definition of each
 	written   map[string]*writtenFile   // files that the line writes with known text, by path
@@ -219,6 +228,8 @@ type walker struct {
 	choices   []choice                  // the values of the current reading of a target
 	choosing  bool                      // a target is being read
 	assigned  int                       // number of assignments
+	changes   int                       // number of steps and of directories that the line enters
+	bodies    []body                    // of functions
 	declares  *function                 // the function whose declaration is being read
 	later     []laterTarget             // computed targets that are read again
 	loops     int                       // loops around the current statement
@@ -230,7 +241,6 @@ type walker struct {
 	child     bool                      // a child process of the shell runs the statement
 	indirect  bool                      // the line gives a value to a variable with a computed name
 	zero      *Word                     // $0, if a line names it
-	lost      bool                      // the line entered an unknown directory
 	mild      bool                      // unknown pieces are usual here, see Script.Hidden
 	elsewhere bool                      // standard input may be redirected elsewhere: by a function's caller, by exec
 	subst     int                       // 0, or the index of the variable values that the current reading inserts, from 1
@@ -501,10 +511,10 @@ func (w *walker) nest(text string, computed bool, what string, at place) {
 		return
 	}
 	at.posix = ""
-	dir := w.dir
+	before := w.where
 	w.read(text, at)
 	if what != "eval" {
-		w.dir = dir
+		w.where = before
 	}
 }
 
@@ -527,6 +537,9 @@ func (w *walker) command(words []Word, at place) {
 		program: words[0],
 		parent:  at.parent,
 		Dir:     w.dir,
+		Lost:    w.lost && !w.same || w.forked || len(at.via) > 0 && isAway(at.via),
+		before:  w.did,
+		env:     w.env,
 	}
 	for _, r := range at.stdin {
 		if r.Op == syntax.Hdoc || r.Op == syntax.DashHdoc || r.Op == syntax.WordHdoc {
@@ -561,9 +574,18 @@ func (w *walker) command(words []Word, at place) {
 	row := rowOf(c.key)
 	c.help = !c.computed && strings.IndexByte(c.Path, '/') < 0 && helps(row, c.Args)
 	w.s.Commands = append(w.s.Commands, c)
+	if at.parent >= 0 {
+		w.s.Commands[at.parent].wraps = true
+	}
 	switch c.key {
 	case "cd", "chdir", "pushd", "popd":
-		w.enterDir(words[1:])
+		w.enterDir(c.key, words[1:])
+	case "gh", "glab", "hub":
+		w.acts()
+	case "unset":
+		for _, a := range words[1:] {
+			w.sends(a.Text, "", true)
+		}
 	case "set":
 		w.setArgs(words[1:])
 	case "shift":
@@ -578,6 +600,7 @@ func (w *walker) command(words []Word, at place) {
 			w.moves(words[1:])
 		}
 	case "git":
+		w.acts()
 		if len(words) > 2 && words[1].Literal && words[1].Text == "mv" {
 			w.transfers("mv", words[2:])
 			w.moves(words[2:])

@@ -416,34 +416,6 @@ func literals(words []Word) ([]string, bool) {
 	return texts, true
 }
 
-// enterDir handles cd.
-func (w *walker) enterDir(args []Word) {
-	to := ""
-	for _, a := range args {
-		switch {
-		case !a.Literal:
-			dir, ok := homely(a.Text)
-			if !ok {
-				w.dir, w.lost = "", true
-				return
-			}
-			to = dir
-		case strings.HasPrefix(a.Text, "-") && a.Text != "-" || strings.HasPrefix(a.Text, "+"):
-		default:
-			to = a.Text
-		}
-	}
-	switch to {
-	case "":
-		to = "~"
-	case "-":
-		w.dir, w.lost = "", true
-		return
-	}
-	w.lost = w.lost && join("x", to) != to
-	w.dir = join(w.dir, to)
-}
-
 // join returns a path relative to a directory. It does not clean the path, because the meaning of
 // ".." after a symbolic link depends on the file system.
 func join(dir, name string) string {

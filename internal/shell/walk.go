@@ -34,6 +34,9 @@ func (w *walker) stmt(st *syntax.Stmt, at *place) {
 		return
 	}
 	defer w.leave()
+	if st.Background {
+		defer func(before where) { w.where = before }(w.where)
+	}
 	if b, ok := st.Cmd.(*syntax.BinaryCmd); ok {
 		dir := w.dir
 		w.binary(b, at)
@@ -94,25 +97,48 @@ func (w *walker) binary(b *syntax.BinaryCmd, at *place) {
 		spine = append(spine, left)
 		b = left
 	}
-	dir := w.dir
+	start := w.state
 	w.stmt(b.X, at)
-	if b.Op == syntax.Pipe || b.Op == syntax.PipeAll {
-		w.dir = dir
+	if isPipe(b) {
+		w.where = start.where
 	}
+	var failed []state // after which the rest of the list is skipped
 	for _, b := range slices.Backward(spine) {
 		if b.X != nil && b != spine[len(spine)-1] {
 			w.redirects(b.X.Redirs, w.dir, at)
 		}
-		right := *at
-		if b.Op == syntax.Pipe || b.Op == syntax.PipeAll {
+		right, after := *at, w.state
+		switch {
+		case isPipe(b):
 			right.from, right.stdin = b.X, nil
-		}
-		dir := w.dir
-		w.perhaps(func() { w.stmt(b.Y, &right) })
-		if right.from == b.X {
-			w.dir = dir
+			w.perhaps(func() { w.stmt(b.Y, &right) })
+			w.where = after.where
+		case b.Op == syntax.OrStmt:
+			w.state = oneOf(append(failed, start, after)...)
+			failed = nil
+			if w.perhaps(func() { w.stmt(b.Y, &right) }); leaves(b.Y) {
+				w.state = after
+			} else {
+				w.state = oneOf(after, w.state)
+			}
+		default:
+			if mayFail(lastOf(b.X)) {
+				failed = append(failed, after)
+			}
+			w.perhaps(func() { w.stmt(b.Y, &right) })
 		}
 	}
+	w.state = oneOf(append(failed, w.state)...)
+}
+
+func isPipe(b *syntax.BinaryCmd) bool { return b.Op == syntax.Pipe || b.Op == syntax.PipeAll }
+
+// lastOf returns the last statement of a list: b of "a && b".
+func lastOf(st *syntax.Stmt) *syntax.Stmt {
+	if b, ok := st.Cmd.(*syntax.BinaryCmd); ok && !isPipe(b) && b.Y != nil {
+		return b.Y
+	}
+	return st
 }
 
 // pipeEnd returns the statement that writes to a pipe: b of "a | b |".
@@ -129,16 +155,13 @@ func (w *walker) simple(cmd syntax.Command, at *place) {
 	case *syntax.CallExpr:
 		w.call(c, at)
 	case *syntax.Subshell:
-		dir := w.dir
+		before := w.where
 		w.perhaps(func() { w.stmts(c.Stmts, at) })
-		w.dir = dir
+		w.where = before
 	case *syntax.Block:
 		w.stmts(c.Stmts, at)
 	case *syntax.IfClause:
-		for ; c != nil; c = c.Else {
-			w.stmts(c.Cond, at)
-			w.perhaps(func() { w.stmts(c.Then, at) })
-		}
+		w.condition(c, at)
 	case *syntax.WhileClause:
 		w.loop(func() {
 			w.stmts(c.Cond, at)
@@ -162,12 +185,14 @@ func (w *walker) simple(cmd syntax.Command, at *place) {
 		w.loop(func() { w.stmts(c.Do, at) })
 	case *syntax.CaseClause:
 		w.inWord(c.Word, at)
+		var parts []func()
 		for _, item := range c.Items {
 			for _, p := range item.Patterns {
 				w.inWord(p, at)
 			}
-			w.perhaps(func() { w.stmts(item.Stmts, at) })
+			parts = append(parts, func() { w.stmts(item.Stmts, at) })
 		}
+		w.alternatives(false, parts...)
 	case *syntax.FuncDecl:
 		// The body is walked at the declaration, and again with the words of each later call.
 		w.declare(c, at)
@@ -203,6 +228,21 @@ func (w *walker) simple(cmd syntax.Command, at *place) {
 	}
 }
 
+// condition walks an if with its further branches.
+func (w *walker) condition(c *syntax.IfClause, at *place) {
+	if len(c.Cond) == 0 { // else
+		w.stmts(c.Then, at)
+		return
+	}
+	w.stmts(c.Cond, at)
+	parts := []func(){func() { w.stmts(c.Then, at) }}
+	if c.Else != nil && w.enter() {
+		parts = append(parts, func() { w.condition(c.Else, at) })
+		defer w.leave()
+	}
+	w.alternatives(c.Else != nil, parts...)
+}
+
 // onlyBash reports syntax inside "sh -c" that a POSIX shell reads as other commands. The
 // outermost line comes from an agent, and agents run Bash or Zsh.
 func (w *walker) onlyBash(at *place) {
@@ -213,12 +253,16 @@ func (w *walker) onlyBash(at *place) {
 
 // declare walks the body of a function, and remembers it for calls.
 func (w *walker) declare(c *syntax.FuncDecl, at *place) {
-	elsewhere, declares, dir := w.elsewhere, w.declares, w.dir
+	elsewhere, declares, before := w.elsewhere, w.declares, w.where
 	f := function{body: c.Body, at: *at}
+	first := len(w.s.Commands)
 	w.elsewhere, w.declares = true, &f
-	w.perhaps(func() { w.stmt(c.Body, at) })
-	f.opens = f.opens || w.dir != dir // a call enters a directory
-	w.elsewhere, w.declares, w.dir = elsewhere, declares, dir
+	w.alternatives(false, func() {
+		w.stmt(c.Body, at)
+		f.opens = f.opens || w.dir != before.dir // a call enters a directory
+	})
+	w.elsewhere, w.declares, w.where = elsewhere, declares, before
+	w.bodies = append(w.bodies, body{first, len(w.s.Commands), w.changes})
 	switch {
 	case c.Name == nil:
 	case w.subst == 0:
@@ -255,6 +299,11 @@ func (w *walker) call(c *syntax.CallExpr, at *place) {
 	if len(c.Args) == 0 {
 		return
 	}
+	if env := w.env; len(c.Assigns) > 0 {
+		defer func() { w.env = env }()
+		w.sendsAssigned(c.Assigns, at)
+	}
+	before, from := w.state, len(w.s.Commands)
 	words := make([]Word, 0, len(c.Args))
 	first := c.Args[0]
 	words = w.words(at, first, words)
@@ -280,7 +329,7 @@ func (w *walker) call(c *syntax.CallExpr, at *place) {
 	for _, a := range c.Args {
 		w.parts(a.Parts, at, unquoted)
 	}
-	w.readings(c, words, at)
+	w.readings(c, words, at, func() { w.restate(c, words, at, before, from) })
 }
 
 // spelledOption reports whether code is an option with a hole between its letters, -r${x}f, or
@@ -318,6 +367,9 @@ func (w *walker) declaration(c *syntax.DeclClause, at *place) {
 	w.keyword(c.Variant.Value, args, c, at)
 	for _, a := range c.Args {
 		w.assign(a, at)
+	}
+	if c.Variant.Value == "export" || slices.ContainsFunc(args, func(a Word) bool { return strings.HasPrefix(a.Text, "-") && strings.Contains(a.Text, "x") }) {
+		w.sendsAssigned(c.Args, at)
 	}
 	w.references(c)
 }
@@ -437,13 +489,13 @@ func (w *walker) parts(parts []syntax.WordPart, at *place, q quoting) {
 		case *syntax.DblQuoted:
 			w.parts(p.Parts, at, doubleQuoted)
 		case *syntax.CmdSubst:
-			dir := w.dir
+			before := w.where
 			w.stmts(p.Stmts, at)
-			w.dir = dir
+			w.where = before
 		case *syntax.ProcSubst:
-			dir := w.dir
+			before := w.where
 			w.stmts(p.Stmts, at)
-			w.dir = dir
+			w.where = before
 		case *syntax.ParamExp:
 			w.param(p, at, q)
 		case *syntax.ArithmExp:

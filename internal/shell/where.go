@@ -1,0 +1,270 @@
+package shell
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// A state is what the commands so far have changed for the next one.
+type state struct {
+	where
+
+	did *Step
+}
+
+// A where is the place of a shell. A subshell has its own.
+type where struct {
+	dir    string // Command.Dir of the next command
+	lost   bool   // the line entered a directory that is not known
+	same   bool   // the lost directory is in the same checkout as dir
+	forked bool   // the line may have entered another directory than dir
+	env    *setVar
+	back   *where // before the last cd, for "cd -"
+	under  *where // below it on the stack of pushd
+}
+
+// A setVar is the last of the variables that the line gives to programs.
+type setVar struct {
+	text   string // NAME=value; a NAME alone has a value that is not known
+	before *setVar
+}
+
+// A Step is what a line did before a command, as far as it may matter to repositories: after a
+// command of git, or after one of several steps.
+type Step struct {
+	Command int     // index in Script.Commands; -1 = none
+	After   []*Step // the step before it, or the possible ones. A nil step is the beginning of the line
+}
+
+// Before returns the last step before the command. It is nil if there is none.
+func (c *Command) Before() *Step { return c.before }
+
+// End returns the last step of the line.
+func (s *Script) End() *Step { return s.end }
+
+// Again reports whether the script has the same command again, with all values of its computed words.
+func (c *Command) Again() bool { return c.again }
+
+// Env returns the variables of git and of the home directory that the line sets for the command, as
+// NAME=value. A NAME alone has a value that is not known.
+func (c *Command) Env() (env []string) {
+	for v := c.env; v != nil; v = v.before {
+		env = append(env, v.text)
+	}
+	slices.Reverse(env)
+	return env
+}
+
+// steers reports whether a variable changes where git works.
+func steers(name string) bool {
+	return strings.HasPrefix(name, "GIT_") || name == "HOME" || name == "XDG_CONFIG_HOME"
+}
+
+// sends records a variable that the next commands get.
+func (w *walker) sends(name, value string, known bool) {
+	if !steers(name) {
+		return
+	}
+	if known {
+		name += "=" + value
+	}
+	w.env = &setVar{name, w.env}
+}
+
+// sendsAssigned records the assignments before a command, or in an export.
+func (w *walker) sendsAssigned(list []*syntax.Assign, at *place) {
+	for _, a := range list {
+		switch {
+		case a.Name == nil || !steers(a.Name.Value):
+		case a.Value == nil && a.Naked:
+			if values := w.values(a.Name.Value); len(values) == 1 {
+				w.sends(a.Name.Value, strings.Join(values[0].words, " "), true)
+			} else {
+				w.sends(a.Name.Value, "", false)
+			}
+		default:
+			text, ok := w.literally(a.Value, at)
+			w.sends(a.Name.Value, text, ok && !a.Append)
+		}
+	}
+}
+
+// acts records a step after the last command.
+func (w *walker) acts() {
+	w.changes++
+	w.did = &Step{Command: len(w.s.Commands) - 1, After: []*Step{w.did}}
+}
+
+// oneOf returns the state after one of several ends.
+func oneOf(ends ...state) state {
+	last := ends[len(ends)-1]
+	var after []*Step
+	for _, end := range ends {
+		if path.Clean(end.dir) != path.Clean(ends[0].dir) || end.lost != ends[0].lost || end.forked || end.env != ends[0].env {
+			last.forked = true
+		}
+		if !slices.Contains(after, end.did) {
+			after = append(after, end.did)
+		}
+	}
+	if len(after) > 1 {
+		last.did = &Step{Command: -1, After: after}
+	}
+	return last
+}
+
+// alternatives walks parts of the line of which at most one runs. all means that one runs in any
+// case.
+func (w *walker) alternatives(all bool, parts ...func()) {
+	before := w.state
+	var ends []state
+	if !all {
+		ends = append(ends, before)
+	}
+	for _, part := range parts {
+		w.state = before
+		w.perhaps(part)
+		ends = append(ends, w.state)
+	}
+	w.state = oneOf(ends...)
+}
+
+// repeated walks the body of a loop, whose commands also run after its end.
+func (w *walker) repeated(body func()) {
+	first, before := len(w.s.Commands), w.state
+	w.alternatives(false, body)
+	for i := first; i < len(w.s.Commands); i++ {
+		c := &w.s.Commands[i]
+		c.Lost = c.Lost || w.forked && !before.forked
+		if w.did != before.did {
+			c.before = &Step{Command: -1, After: []*Step{c.before, w.did}}
+		}
+	}
+}
+
+// A body is a range of commands in the declaration of a function.
+type body struct{ first, end, changes int }
+
+// restate is called before the first reading of a command with values for its computed words. If these
+// have one value each, that reading takes the place of the one before.
+func (w *walker) restate(c *syntax.CallExpr, words []Word, at *place, before state, from int) {
+	if !has("git cd chdir pushd", words[0].Text) || from >= len(w.s.Commands) {
+		return
+	}
+	if len(words) == 2 && words[0].Text == "cd" && inCheckout(words[1]) {
+		return
+	}
+	first := w.state
+	w.state = before
+	for _, a := range c.Args {
+		values, why := w.targets(at, a)
+		if len(values) > 1 || why != "" || len(values) == 0 && a.Lit() == "" {
+			w.state = first
+			w.forked = w.forked || words[0].Text != "git"
+			return
+		}
+	}
+	w.s.Commands[from].again = true
+}
+
+// mayFail reports whether the line probably goes on after a statement failed. The usual commands
+// before && succeed.
+func mayFail(st *syntax.Stmt) bool {
+	st = pipeEnd(st)
+	c, ok := st.Cmd.(*syntax.CallExpr)
+	if !ok || st.Negated {
+		return true
+	}
+	if len(c.Args) == 0 {
+		return false
+	}
+	if c.Args[0].Lit() != "git" {
+		return !has("cd pushd popd mkdir echo printf export true : pwd ls touch set source .", c.Args[0].Lit())
+	}
+	return slices.ContainsFunc(c.Args, func(a *syntax.Word) bool {
+		return has("diff grep rev-parse show-ref merge-base ls-remote check-ignore cat-file config", a.Lit())
+	})
+}
+
+// leaves reports whether nothing of the line runs after a statement.
+func leaves(st *syntax.Stmt) bool {
+	switch c := st.Cmd.(type) {
+	case *syntax.CallExpr:
+		return len(c.Args) > 0 && has("exit return break continue", c.Args[0].Lit())
+	case *syntax.Block:
+		return len(c.Stmts) > 0 && leaves(c.Stmts[len(c.Stmts)-1])
+	}
+	return false
+}
+
+// away lists the wrappers whose commands run on another machine, or with other files.
+const away = "ssh autossh docker docker-compose podman nerdctl crictl kubectl oc adb gcloud fly doctl eb vagrant heroku lxc multipass"
+
+// isAway reports whether a command runs behind such a wrapper.
+func isAway(via []string) bool {
+	return slices.ContainsFunc(via, func(name string) bool {
+		name, _, _ = strings.Cut(name, " ")
+		return has(away, name)
+	})
+}
+
+// enterDir handles cd, pushd and popd.
+func (w *walker) enterDir(name string, args []Word) {
+	w.changes++
+	before := w.where
+	to, lost := "", false
+	for _, a := range args {
+		switch dir, ok := knownText(a); {
+		case a.Text == "$OLDPWD":
+			to = "-"
+		case ok && a.Literal && (strings.HasPrefix(dir, "-") && dir != "-" || strings.HasPrefix(dir, "+")):
+		case ok:
+			to = dir
+		case len(args) == 1 && inCheckout(a):
+			w.lost, w.same, w.back = true, true, &before
+			return
+		default:
+			lost = true
+		}
+	}
+	switch {
+	case name == "popd" || name == "pushd" && to == "":
+		if before.under != nil {
+			w.where = *before.under
+			w.env = before.env
+		} else {
+			w.forked = true
+		}
+		return
+	case to == "-" && before.back != nil:
+		w.where = *before.back
+		w.env, w.under = before.env, before.under
+	case lost || to == "-":
+		w.dir, w.lost, w.same = "", true, false
+	default:
+		if to == "" {
+			to = "~"
+		}
+		placed := join("x", to) == to
+		w.lost, w.forked, w.same = w.lost && !placed, w.forked && !placed, false
+		w.dir = join(w.dir, to)
+	}
+	w.back = &before
+	if name == "pushd" {
+		w.under = &before
+	}
+}
+
+// inCheckout reports whether a word is the top directory of the current checkout.
+func inCheckout(a Word) bool {
+	text := a.Text
+	if a.c != nil && a.c.origin != "" {
+		text = a.c.origin
+	}
+	return strings.Replace(text, " 2>/dev/null", "", 1) == topDirectory
+}
+
+const topDirectory = "$(git rev-parse --show-toplevel)"
