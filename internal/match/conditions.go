@@ -164,7 +164,7 @@ func (cs *Conditions) exceptions(f *Facts) []Check {
 		case !e.whole(f):
 		case !e.items():
 			check.OK = false
-		case e.sorts == 1 && m.match != nil && m.match.items():
+		case m.excepts(e):
 			single, at = append(single, e), append(at, i)
 		default:
 			check.OK = !e.fits(f, nil)
@@ -219,7 +219,11 @@ func (mc *matchConditions) checks(f *Facts) []Check {
 			check.OK = check.OK && c.fitsURLs(f, nil) // `url` and `host` must match the same address
 		case k.Name == "command" && c.linked():
 			check.OK = check.OK && c.fitsCommandURLs(f, nil) // the address must be one of the command
-		case len(c.Command) > 0 && slices.Contains(pathKeys, k.Name):
+		case k.Form == FormBranch && c.branchOfFiles():
+			check.OK = c.fits(f, nil)
+		case k.Form == FormBranch && (len(c.Command) > 0 || len(c.branch) > 0 && len(c.pushes) > 0):
+			check.OK = check.OK && c.fitsCommands(f, nil) // likewise the checkout and the push
+		case (len(c.Command) > 0 || c.git()) && slices.Contains(pathKeys, k.Name):
 			check.OK = check.OK && c.fitsPaths(f, slices.Index(pathKeys, k.Name), nil) // likewise the path
 		}
 	}
@@ -231,7 +235,11 @@ func (mc *matchConditions) checks(f *Facts) []Check {
 		add("failed", []string{strconv.FormatBool(*c.ended)}, f.ending(), ok)
 	}
 	if c.not != nil {
-		check := add("not", nil, nil, !c.not.whole(f) || c.not.items() && !c.not.fits(f, nil))
+		ok := !c.not.whole(f) || c.not.items() && !c.not.fits(f, nil)
+		if c.excludesCommands() {
+			ok = c.fits(f, nil)
+		}
+		check := add("not", nil, nil, ok)
 		check.Of = mc.not.checks(f)
 	}
 	return checks

@@ -36,6 +36,8 @@ type Facts struct {
 	keptRoots  lazy[[]string]
 	keptInput  lazy[any]
 
+	keptCheckouts lazy[*checkouts]
+
 	lowering   sync.Mutex // protects lowered, dirs and packs
 	lowered    []*prefilter.Text
 	keptJoined lazy[string]

@@ -2,6 +2,7 @@ package match
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -35,6 +36,7 @@ const (
 	FormPath                // a glob for paths
 	FormCommand             // a pattern of package shell
 	FormAgent               // the name of an agent, or a glob
+	FormBranch              // the name of a branch or of a reference, a glob, or /RE2/
 	FormSecret              // the ID of a secret rule, a glob, or true
 	FormShell               // one of the words of shell
 )
@@ -84,6 +86,16 @@ var Keys = []Key{
 		got:    (*Facts).commandTexts,
 		fits:   func(c *compiled, f *Facts) bool { return c.fitsCommands(f, nil) },
 		covers: commandCovers,
+	},
+	{
+		Name: "branch", Words: func(m *policyfile.Match) *[]string { return &m.Branch }, Form: FormBranch,
+		got: (*Facts).branches, fits: func(c *compiled, f *Facts) bool { return c.fitsCommands(f, nil) },
+		covers: coversGlob,
+	},
+	{
+		Name: "pushes", tool: true, Words: func(m *policyfile.Match) *[]string { return &m.Pushes }, Form: FormBranch,
+		got: (*Facts).pushed, fits: func(c *compiled, f *Facts) bool { return c.fitsCommands(f, nil) },
+		covers: coversGlob,
 	},
 	{
 		Name: "shell", tool: true, Words: func(m *policyfile.Match) *[]string { return &m.Shell },
@@ -239,6 +251,39 @@ func (f *Facts) commandTexts() (texts []string) {
 		}
 	}
 	return texts
+}
+
+// branches returns the branches in whose checkouts the commands or files of a call are.
+func (f *Facts) branches() (names []string) {
+	if len(OrZero(f.Event.Tool).Commands) == 0 {
+		for _, at := range f.checkouts().ofCall() {
+			names = append(names, at.String())
+		}
+		return names
+	}
+	for _, script := range f.Scripts() {
+		for i := range script.Commands {
+			if name := f.checkouts().ofCommand(script, i).String(); script.Commands[i].Acts() && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// pushed returns what the commands of a call change in remote repositories.
+func (f *Facts) pushed() (names []string) {
+	for _, script := range f.Scripts() {
+		for i := range script.Commands {
+			list, _ := f.checkouts().pushed(script, i)
+			for _, ref := range list {
+				if !script.Commands[i].Again() {
+					names = append(names, ref.String())
+				}
+			}
+		}
+	}
+	return names
 }
 
 // pathTexts returns the paths as the call names them: all, or the ones with a use.

@@ -36,7 +36,7 @@ func TestEveryKeyIsCompiled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ev := &grapnel.Event{Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: "Bash", Class: grapnel.ClassShell, Commands: []string{"ls /"}}}
+		ev := &grapnel.Event{Kind: grapnel.ToolBefore, Session: grapnel.Session{CWD: "/"}, Tool: &grapnel.Tool{Name: "Bash", Class: grapnel.ClassShell, Commands: []string{"ls /"}}}
 		if fits, err := m.Match(ev, nil); fits || err != nil {
 			t.Errorf("%s: Match = %v, %v, want false, nil", k.Name, fits, err)
 		}

@@ -71,7 +71,9 @@ type compiled struct {
 	writes    []string
 	firsts    [3][]string // firstPiece of each path pattern
 	url, host []Glob
-	sorts     int // number of keys for commands, paths and addresses that are set
+	branch    []Glob // for the checkouts in which commands work
+	pushes    []Glob // for what commands change in remote repositories
+	sorts     int    // number of keys for commands, paths and addresses that are set; branch and pushes are for commands
 
 	reading Reading
 	source  *policyfile.Match // as in the file, for explanations
@@ -125,7 +127,7 @@ func (cache *FactCache) compile(m *policyfile.Match, r Reading) (*compiled, erro
 	}
 	c := &compiled{
 		tool: NewGlobs(m.Tool), unknown: slices.Contains(m.Shell, ShellUnknown), redirect: slices.Contains(m.Shell, ShellRedirection), ended: m.Failed,
-		path: m.Path, reads: m.Reads, writes: m.Writes, url: NewGlobs(m.URL), host: NewGlobs(lowerWords(m.Host)), reading: r, source: m,
+		path: m.Path, reads: m.Reads, writes: m.Writes, url: NewGlobs(m.URL), host: NewGlobs(lowerWords(m.Host)), branch: NewGlobs(m.Branch), pushes: NewGlobs(m.Pushes), reading: r, source: m,
 	}
 	for key, patterns := range c.paths() {
 		for _, pattern := range patterns {
@@ -146,7 +148,7 @@ func (cache *FactCache) compile(m *policyfile.Match, r Reading) (*compiled, erro
 		}
 		c.Command[i] = p
 	}
-	for _, has := range []bool{len(c.Command) > 0, len(c.path) > 0, len(c.reads) > 0, len(c.writes) > 0, len(c.url)+len(c.host) > 0} {
+	for _, has := range []bool{len(c.Command) > 0 || c.git(), len(c.path) > 0, len(c.reads) > 0, len(c.writes) > 0, len(c.url)+len(c.host) > 0} {
 		if has {
 			c.sorts++
 		}
@@ -195,6 +197,23 @@ func agentNames(names []string) []string {
 	return full
 }
 
+// git reports whether the match has keys for checkouts and pushes.
+func (c *compiled) git() bool { return len(c.branch)+len(c.pushes) > 0 }
+
+// branchOfFiles reports whether `branch` is for the checkouts of the files that match a path key.
+func (c *compiled) branchOfFiles() bool {
+	return len(c.branch) > 0 && len(c.path)+len(c.reads)+len(c.writes) > 0 && len(c.Command)+len(c.pushes) == 0 && !c.reading.every()
+}
+
+// excludesCommands reports whether `not` has only keys for checkouts and pushes. Then it excludes
+// single commands, like an exception: in "cd ../wt && git commit" the commit is in another checkout
+// than the cd.
+func (c *compiled) excludesCommands() bool {
+	n := c.not
+	return n != nil && n.git() && n.sorts == 1 && len(n.Command)+len(n.tool)+len(n.words)+len(n.texts) == 0 && n.secret == nil && n.not == nil &&
+		n.ended == nil && !n.unknown && !n.redirect && (len(c.Command) > 0 || c.git())
+}
+
 // items reports whether the match has keys for single commands, paths or addresses.
 func (c *compiled) items() bool { return c.sorts > 0 }
 
@@ -227,7 +246,7 @@ func (c *compiled) whole(f *Facts) bool {
 	if c.secret != nil && !c.secret.holds(f) {
 		return false
 	}
-	return c.not == nil || !c.not.whole(f) || c.not.items() && !c.not.fits(f, nil)
+	return c.not == nil || c.excludesCommands() || !c.not.whole(f) || c.not.items() && !c.not.fits(f, nil)
 }
 
 // Match reports whether the hook matches the event. For a batch of calls, a blocking rule matches
@@ -258,7 +277,7 @@ func (m *Matcher) judge(f *Facts, v *grapnel.Verdict) (bool, error) {
 		case !e.whole(f):
 		case !e.items():
 			return false, nil
-		case e.sorts == 1 && m.match != nil && m.match.items():
+		case m.excepts(e):
 			exceptions = append(exceptions, e)
 		case e.fits(f, nil):
 			return false, nil
@@ -273,6 +292,11 @@ func (m *Matcher) judge(f *Facts, v *grapnel.Verdict) (bool, error) {
 		return true, nil
 	}
 	return m.when.holds(f, v)
+}
+
+// excepts reports whether an exception excludes single commands, paths or addresses.
+func (m *Matcher) excepts(e *compiled) bool {
+	return e.sorts == 1 && m.match != nil && m.match.items() && (!e.git() || len(m.match.url)+len(m.match.host) == 0)
 }
 
 // tooLarge returns an error if a call is too large to evaluate in time.
@@ -295,7 +319,7 @@ func (m *Matcher) LooksAtPaths() bool { return m != nil && m.paths }
 
 // looksAtLines reports whether a match parses shell lines, which can contain paths too.
 func (c *compiled) looksAtLines() bool {
-	return c != nil && (len(c.Command)+len(c.path)+len(c.reads)+len(c.writes)+len(c.url)+len(c.host) > 0 || c.unknown || c.redirect || len(c.source.Content) > 0 || c.not.looksAtLines())
+	return c != nil && (len(c.Command)+len(c.path)+len(c.reads)+len(c.writes)+len(c.url)+len(c.host) > 0 || c.git() || c.unknown || c.redirect || len(c.source.Content) > 0 || c.not.looksAtLines())
 }
 
 // looksAtPaths reports whether a match resolves paths.
@@ -306,17 +330,20 @@ func (c *compiled) looksAtPaths() bool {
 // fits tests the commands, paths and addresses of a call. For each key, one item must match without
 // being excluded by an exception, or every item if the reading requires it.
 func (c *compiled) fits(f *Facts, exceptions []*compiled) bool {
+	if c.excludesCommands() {
+		exceptions = append(slices.Clip(exceptions), c.not)
+	}
 	switch {
 	case c.linked():
 		if !c.fitsCommandURLs(f, exceptions) {
 			return false
 		}
-	case len(c.Command) > 0:
+	case c.blind(f):
+		return false
+	case (len(c.Command) > 0 || c.git()) && !c.branchOfFiles():
 		if !c.fitsCommands(f, exceptions) {
 			return false
 		}
-	case c.blind(f):
-		return false
 	}
 	for key, patterns := range c.paths() {
 		if len(patterns) > 0 && !c.fitsPaths(f, key, exceptions) {
@@ -357,9 +384,10 @@ func (c *compiled) fitsCommandURLs(f *Facts, exceptions []*compiled) bool {
 }
 
 // blind reports whether a match that permits something has no command pattern, but the call has
-// shell lines. The paths in a command do not show the effect of the command.
+// shell lines. The paths in a command do not show the effect of the command. Its checkout excludes it,
+// but does not allow it.
 func (c *compiled) blind(f *Facts) bool {
-	return c.reading.every() && len(c.Command) == 0 && f.Event.Tool != nil && len(f.Event.Tool.Commands) > 0
+	return c.reading.every() && len(c.Command) == 0 && (!c.git() || c.reading.strict()) && f.Event.Tool != nil && len(f.Event.Tool.Commands) > 0
 }
 
 // fitsURLs reports whether the addresses of a call fit the match, as described at fits.
@@ -403,7 +431,13 @@ func (c *compiled) fitsPaths(f *Facts, key int, exceptions []*compiled) bool {
 // belongs reports whether a path is of a matching command, if the match has commands: in "rm -rf
 // dist && cp a /etc/b" the path /etc/b is not one of rm.
 func (c *compiled) belongs(f *Facts, p Path) bool {
-	return len(c.Command) == 0 || c.reading.every() || p.by.script == nil || c.fitsCommand(f, p.by.script, p.by.i)
+	switch {
+	case c.reading.every():
+		return true
+	case c.branchOfFiles() && !f.checkouts().ofFile(p).fits(c.branch, false):
+		return false
+	}
+	return len(c.Command)+len(c.pushes) == 0 || p.by.script == nil || c.fitsCommand(f, p.by.script, p.by.i)
 }
 
 // paths returns the patterns of the keys path, reads and writes.
@@ -433,10 +467,16 @@ func fitsItems[T any](items []T, exceptions []*compiled, fits func(*compiled, T)
 // tests whether any command of the line can match, because most rules are about other programs.
 func (c *compiled) fitsCommands(f *Facts, exceptions []*compiled) bool {
 	least := c.reading.least()
+	if len(OrZero(f.Event.Tool).Commands) == 0 {
+		return c.fitsCall(f, exceptions)
+	}
 	if least == shell.Unknown && len(f.unknown()) > 0 {
 		return true
 	}
-	if !slices.ContainsFunc(c.Command, func(p *command) bool { _, found := f.find(p, least); return found }) {
+	if len(c.pushes) > 0 && !f.mayRunGit() {
+		return false
+	}
+	if len(c.Command) > 0 && !slices.ContainsFunc(c.Command, func(p *command) bool { _, found := f.find(p, least); return found }) {
 		return false
 	}
 	type place struct {
@@ -444,15 +484,56 @@ func (c *compiled) fitsCommands(f *Facts, exceptions []*compiled) bool {
 		i      int
 	}
 	var places []place
+	git := c.git() || slices.ContainsFunc(exceptions, (*compiled).git)
 	for _, script := range f.Scripts() {
 		if c.reading.every() && (len(script.Unknown) > 0 || len(script.Writes) > 0) || c.reading.strict() && script.SetsVariables() {
 			return false
 		}
 		for i := range script.Commands {
+			if cmd := &script.Commands[i]; git && !c.reading.strict() && cmd.Again() || len(c.Command) == 0 && !cmd.Acts() {
+				continue
+			}
 			places = append(places, place{script, i})
 		}
 	}
 	return fitsItems(places, exceptions, func(c *compiled, at place) bool { return c.fitsCommand(f, at.script, at.i) }, c)
+}
+
+// fitsCall is fitsCommands for a call without a shell line: its checkouts are the ones of its files.
+func (c *compiled) fitsCall(f *Facts, exceptions []*compiled) bool {
+	if len(c.Command)+len(c.pushes) > 0 || len(c.branch) == 0 {
+		return false
+	}
+	return fitsItems(f.checkouts().ofCall(), exceptions, func(c *compiled, at head) bool {
+		return len(c.Command)+len(c.pushes) == 0 && at.fits(c.branch, c.reading.every())
+	}, c)
+}
+
+// mayRunGit reports whether a shell line may run git.
+func (f *Facts) mayRunGit() bool {
+	return f.past() != nil || shellLanguage(f.Event.Tool) != "" ||
+		slices.ContainsFunc(f.Event.Tool.Commands, func(line string) bool { return shell.NewGate(line).May("git") })
+}
+
+// fitsCheckout reports whether one command of a script fits the keys for checkouts and pushes.
+func (c *compiled) fitsCheckout(f *Facts, script *shell.Script, i int) bool {
+	sure := c.reading.every()
+	if len(c.branch) > 0 && !f.checkouts().ofCommand(script, i).fits(c.branch, sure) {
+		return false
+	}
+	if len(c.pushes) == 0 {
+		return true
+	}
+	found := false
+	list, _ := f.checkouts().pushed(script, i)
+	for _, ref := range list {
+		fits := ref.fits(c.pushes, sure)
+		if sure && !fits {
+			return false
+		}
+		found = found || fits
+	}
+	return found
 }
 
 // MatchesCommand reports whether a command of a line of the event matches the command patterns.
@@ -460,8 +541,13 @@ func (m *Matcher) MatchesCommand(f *Facts, script *shell.Script, i int) bool {
 	return m.match == nil || len(m.match.Command) == 0 || m.match.fitsCommand(f, script, i)
 }
 
-// fitsCommand reports whether one command of a script fits the command patterns.
+// fitsCommand reports whether one command of a script fits the command patterns, and works in a
+// checkout and pushes as the match says.
 func (c *compiled) fitsCommand(f *Facts, script *shell.Script, i int) bool {
+	return (len(c.Command) == 0 && c.git() || c.fitsPatterns(f, script, i)) && (!c.git() || c.fitsCheckout(f, script, i))
+}
+
+func (c *compiled) fitsPatterns(f *Facts, script *shell.Script, i int) bool {
 	patterns := f.patterns(c, script)
 	switch {
 	case c.reading.strict():
@@ -514,6 +600,12 @@ func (c *compiled) fitsPath(p Path) bool {
 // names reports whether an exception matches the command that names a path. The arguments of an
 // excepted command are not tested, but the same path in another command is.
 func (c *compiled) names(f *Facts, p Path) bool {
+	if c.git() && len(c.Command)+len(c.pushes) == 0 {
+		return f.checkouts().ofFile(p).fits(c.branch, c.reading.every())
+	}
+	if c.git() {
+		return p.by.script != nil && c.fitsCommand(f, p.by.script, p.by.i)
+	}
 	return p.by.script != nil && shell.MatchWhole(f.patterns(c, p.by.script), p.by.script, p.by.i) >= c.reading.least()
 }
 
@@ -660,6 +752,7 @@ func (m *Matcher) explain(f *Facts) string {
 			add("command", p.source, cmd.String())
 		}
 	}
+	words = append(words, c.explainCheckouts(f)...)
 	for key, patterns := range c.paths() {
 		for _, pattern := range patterns {
 			for _, p := range f.Paths() {
@@ -698,6 +791,38 @@ func (m *Matcher) explain(f *Facts) string {
 	}
 	slices.Sort(words)
 	return strings.Join(slices.Compact(words), ", ")
+}
+
+// explainCheckouts describes the checkouts and pushes that match.
+func (c *compiled) explainCheckouts(f *Facts) (words []string) {
+	if !c.git() || c.reading.every() {
+		return nil
+	}
+	if len(OrZero(f.Event.Tool).Commands) == 0 {
+		for _, at := range f.checkouts().ofCall() {
+			if at.fits(c.branch, false) {
+				words = append(words, "branch "+at.String())
+			}
+		}
+		return words
+	}
+	for _, script := range f.Scripts() {
+		for i := range script.Commands {
+			if cmd := &script.Commands[i]; cmd.Again() || len(c.Command) == 0 && !cmd.Acts() || !c.fitsCommand(f, script, i) {
+				continue
+			}
+			if len(c.branch) > 0 {
+				words = append(words, "branch "+f.checkouts().ofCommand(script, i).String())
+			}
+			list, _ := f.checkouts().pushed(script, i)
+			for _, ref := range list {
+				if len(c.pushes) > 0 && ref.fits(c.pushes, false) {
+					words = append(words, "pushes "+ref.String())
+				}
+			}
+		}
+	}
+	return words
 }
 
 // Shorten converts text to one line of at most about 80 bytes.

@@ -94,7 +94,7 @@ func NeedsOf(m *Matcher) (n Needs, commands []*shell.Pattern) {
 
 // needs omits requirements that cost more to test than to build the hook.
 func (c *compiled) needs() Needs {
-	n := Needs{Program: len(c.Command) > 0, Line: c.unknown || c.redirect, Unknown: c.unknown, URL: len(c.url)+len(c.host) > 0, Secret: c.secret != nil}
+	n := Needs{Program: len(c.Command) > 0, Line: c.unknown || c.redirect || len(c.pushes) > 0, Unknown: c.unknown, URL: len(c.url)+len(c.host) > 0, Secret: c.secret != nil}
 	var tools []string
 	for _, g := range c.tool {
 		if g.re != nil {

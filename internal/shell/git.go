@@ -122,10 +122,12 @@ func (c *Command) In() (dir string, known bool) {
 }
 
 // Acts reports whether a command works with files. Commands that only run other commands, change the
-// directory of the shell or its variables do not.
+// directory of the shell or its variables, or print do not.
 func (c *Command) Acts() bool {
-	return !c.wraps && !c.again && !has("cd chdir pushd popd export unset set shift alias declare typeset local readonly echo printf true false : exit return break continue test [ [[", c.key)
+	return !c.wraps && !c.again && (len(c.files) > 0 || !has(inactive, c.key))
 }
+
+const inactive = "cd chdir pushd popd export unset set shift alias declare typeset local readonly echo printf true false : exit return break continue test [ [["
 
 // IsBranch reports whether a word is the output of a command that prints the current branch.
 func (w Word) IsBranch() bool {

@@ -1,0 +1,412 @@
+package match
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/gitdir"
+	"github.com/grapnel-dev/grapnel/internal/home"
+	"github.com/grapnel-dev/grapnel/internal/shell"
+)
+
+// This file finds the checkout of git in which a command or a file of a call is, and its branch at
+// that moment: the line may switch branches, make worktrees and enter directories before. Files are
+// read once for each event, and never kept for the next one.
+
+// A head is a reference as far as it is known: the branch of a checkout, or what a push changes.
+type head struct {
+	ref  string // full name, such as refs/heads/main; empty = none: a detached HEAD, or no repository
+	open bool   // ref is only the beginning of the name
+	why  string // why it is not known; empty = known
+
+	missing bool // git refuses the command that would switch to it
+}
+
+const heads = "refs/heads/"
+
+// String returns the branch for explanations.
+func (h head) String() string {
+	switch name := strings.TrimPrefix(h.ref, heads); {
+	case h.open:
+		return name + "... (computed)"
+	case h.why != "":
+		return "unknown (" + h.why + ")"
+	default:
+		return cmp.Or(name, "no branch")
+	}
+}
+
+// fits reports whether one of the globs matches the branch or the full name. sure tells how it
+// answers if the head is not known: false = it may match.
+func (h head) fits(globs []Glob, sure bool) bool {
+	name := strings.TrimPrefix(h.ref, heads)
+	switch {
+	case h.open:
+		return !sure && slices.ContainsFunc(globs, func(g Glob) bool { return g.mayBegin(name) || g.mayBegin(h.ref) })
+	case h.why != "":
+		return !sure
+	}
+	return h.ref != "" && (AnyGlob(globs, name) || AnyGlob(globs, h.ref))
+}
+
+// mayBegin reports whether a word that begins with begin may match.
+func (g *Glob) mayBegin(begin string) bool {
+	switch {
+	case g.re != nil:
+		return true
+	case g.glob == "":
+		return strings.HasPrefix(g.source, begin)
+	}
+	return strings.HasPrefix(g.prefix, begin) || strings.HasPrefix(begin, g.prefix)
+}
+
+// headOf returns the head with the name that a word gives a branch.
+func headOf(w shell.Word) head {
+	switch {
+	case w.Literal:
+		return head{ref: heads + w.Text}
+	case w.Begins() != "":
+		return head{ref: heads + w.Begins(), open: true}
+	}
+	return head{why: "the line computes the name of a branch: " + Shorten(w.Text)}
+}
+
+// A checkout is a checkout of git.
+type checkout struct {
+	key  string       // identifies it; empty = there is none, or it is not known
+	repo *gitdir.Repo // nil = none, or the line makes it
+	head head
+	dir  string // in which a command works; empty = not known
+}
+
+// A lineState is what the commands of a line have changed at some point.
+type lineState struct {
+	heads map[string]switched // by checkout.key
+	made  []checkout          // checkouts that the line makes; dir is their top directory
+	why   string              // why the branch of any checkout may be another one
+}
+
+// switched is the branch that a line gives to a checkout, and the one before it.
+type switched struct{ now, before head }
+
+// checkouts finds the checkouts of one event.
+type checkouts struct {
+	f      *Facts
+	mu     sync.Mutex
+	reader *gitdir.Reader
+	states map[*shell.Step]*lineState
+	found  map[string]foundRepo // by directory
+	disk   map[string]head      // by checkout.key
+}
+
+type foundRepo struct {
+	repo *gitdir.Repo
+	err  error
+}
+
+func (f *Facts) checkouts() *checkouts {
+	return f.keptCheckouts.get(func() *checkouts {
+		return &checkouts{f: f, reader: gitdir.NewReader(home.Known()), states: map[*shell.Step]*lineState{nil: {}}, found: map[string]foundRepo{}, disk: map[string]head{}}
+	})
+}
+
+// ofCommand returns the branch in whose checkout a command works.
+func (g *checkouts) ofCommand(script *shell.Script, i int) head {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	c := &script.Commands[i]
+	return g.place(c, g.state(script, c.Before())).head
+}
+
+// ofFile returns the branch of the checkout that contains a file, at the moment of the command that
+// names it; of a redirection, at the end of the line.
+func (g *checkouts) ofFile(p Path) head {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	st := &lineState{}
+	if by := p.by.script; by != nil {
+		st = g.state(by, by.Commands[p.by.i].Before())
+	} else if len(OrZero(g.f.Event.Tool).Commands) > 0 {
+		last := g.f.Scripts()[len(g.f.Scripts())-1]
+		st = g.state(last, last.End())
+	}
+	return g.at(above(filepath.Dir(p.Real)), st).head
+}
+
+// ofCall returns the branches of a call without a shell line: of its files, or of the agent's
+// directory.
+func (g *checkouts) ofCall() []head {
+	const enough = 64 // files in one call
+	var list []head
+	for _, p := range g.f.Paths() {
+		if len(list) == enough {
+			return append(list, head{why: "the call names too many files"})
+		}
+		if h := g.ofFile(p); p.explicit && !slices.Contains(list, h) {
+			list = append(list, h)
+		}
+	}
+	if list == nil {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		list = []head{g.at(RealPath(workDir(g.f.Event)), &lineState{}).head}
+	}
+	return list
+}
+
+// above returns the nearest directory that exists: a file may be in a new directory.
+func above(dir string) string {
+	for {
+		parent := filepath.Dir(dir)
+		if info, err := os.Stat(dir); err == nil && info.IsDir() || parent == dir {
+			return dir
+		}
+		dir = parent
+	}
+}
+
+// state returns what the line has changed after a step.
+func (g *checkouts) state(script *shell.Script, step *shell.Step) *lineState {
+	if st := g.states[step]; st != nil {
+		return st
+	}
+	var st *lineState
+	for _, before := range step.After {
+		if next := g.state(script, before); st == nil {
+			st = next
+		} else {
+			st = g.either(st, next)
+		}
+	}
+	if step.Command >= 0 {
+		st = g.after(script, step.Command, st)
+	}
+	g.states[step] = st
+	return st
+}
+
+const underCondition = "the line switches branches under a condition"
+
+// either returns the state of a line of which only one of two parts ran.
+func (g *checkouts) either(a, b *lineState) *lineState {
+	if a == b {
+		return a
+	}
+	st := &lineState{heads: map[string]switched{}, made: slices.Concat(a.made, b.made), why: cmp.Or(a.why, b.why)}
+	for _, one := range []*lineState{a, b} {
+		for key := range one.heads {
+			first, second := g.headIn(a, key), g.headIn(b, key)
+			switch {
+			case first.missing:
+				first = second
+			case first != second && !second.missing:
+				first = head{why: underCondition}
+			}
+			st.heads[key] = switched{now: first, before: head{why: underCondition}}
+		}
+	}
+	return st
+}
+
+// headIn returns the branch of a checkout in a state.
+func (g *checkouts) headIn(st *lineState, key string) head {
+	if s, ok := st.heads[key]; ok {
+		return s.now
+	}
+	return g.disk[key]
+}
+
+// with returns a state in which a checkout is on another branch. If the checkout is not known, it may
+// be any one.
+func (g *checkouts) with(st *lineState, c checkout, now head) *lineState {
+	next := &lineState{heads: map[string]switched{}, made: st.made, why: st.why}
+	for key, s := range st.heads {
+		next.heads[key] = s
+	}
+	switch {
+	case c.key != "":
+		next.heads[c.key] = switched{now: now, before: c.head}
+	case c.head.why != "":
+		next.why = "the line switches the branch of a checkout that is not known"
+	}
+	return next
+}
+
+// withMade returns a state with a checkout that the line makes in a directory.
+func withMade(st *lineState, dir string, repo *gitdir.Repo, at head) *lineState {
+	next := *st
+	next.made = append(slices.Clip(st.made), checkout{key: "made:" + dir, repo: repo, dir: dir, head: at})
+	return &next
+}
+
+// at returns the checkout that contains a directory without symbolic links.
+func (g *checkouts) at(dir string, st *lineState) checkout {
+	for _, m := range slices.Backward(st.made) {
+		if rel, err := filepath.Rel(m.dir, dir); err == nil && filepath.IsLocal(rel) {
+			return g.current(checkout{key: m.key, repo: m.repo, head: m.head, dir: dir}, st)
+		}
+	}
+	found, ok := g.found[dir]
+	if !ok {
+		found.repo, found.err = g.reader.Find(dir)
+		g.found[dir] = found
+	}
+	return g.opened(found.repo, found.err, dir, st)
+}
+
+// opened returns the checkout of a repository that was read.
+func (g *checkouts) opened(repo *gitdir.Repo, err error, dir string, st *lineState) checkout {
+	switch {
+	case err != nil:
+		return checkout{head: head{why: Shorten(err.Error())}, dir: dir}
+	case repo == nil:
+		return checkout{dir: dir}
+	}
+	now, known := g.disk[repo.Dir]
+	if !known {
+		now.ref, err = repo.Head()
+		if err != nil {
+			now = head{why: Shorten(err.Error())}
+		}
+		g.disk[repo.Dir] = now
+	}
+	return g.current(checkout{key: repo.Dir, repo: repo, head: now, dir: dir}, st)
+}
+
+// current sets the branch of a checkout as the line has changed it.
+func (g *checkouts) current(c checkout, st *lineState) checkout {
+	if s, ok := st.heads[c.key]; ok {
+		c.head = s.now
+	}
+	if st.why != "" {
+		c.head = head{why: st.why}
+	}
+	return c
+}
+
+// dir returns the directory in which a command works, and why it is not known.
+func (g *checkouts) dir(c *shell.Command) (dir, why string) {
+	from := workDir(g.f.Event)
+	in, known := c.In()
+	switch {
+	case c.Lost || !known:
+		return "", "the line enters a directory that is not known"
+	case from == "" && !filepath.IsAbs(home.Expand(c.Dir)), strings.HasPrefix(c.Dir, "~") && home.Expand(c.Dir) == c.Dir:
+		return "", "the directory of the command is not known"
+	}
+	dir = RealPath(home.Absolute(c.Dir, from))
+	if in = home.Expand(in); filepath.IsAbs(in) {
+		dir = RealPath(in)
+	} else if in != "" {
+		dir = RealPath(dir + string(filepath.Separator) + in)
+	}
+	return dir, ""
+}
+
+// place returns the checkout in which a command works.
+func (g *checkouts) place(c *shell.Command, st *lineState) checkout {
+	dir, why := g.dir(c)
+	if c.Name == "git" {
+		git, _ := c.Git()
+		if to, given := gitDirOf(c, git); given {
+			return g.named(to, dir, why, st)
+		}
+	}
+	if why != "" {
+		return checkout{head: head{why: why}}
+	}
+	at := g.at(dir, st)
+	if at.key == "" && at.head.why != "" && g.makes(dir) {
+		at = g.at(above(dir), st)
+		at.dir = dir
+	}
+	return at
+}
+
+// makes reports whether the line may make a directory that does not exist yet.
+func (g *checkouts) makes(dir string) bool {
+	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	return slices.ContainsFunc(g.f.Scripts(), func(s *shell.Script) bool {
+		return slices.ContainsFunc(s.Commands, func(c shell.Command) bool { return c.Name == "mkdir" || c.Name == "install" })
+	})
+}
+
+// gitDirOf returns the git directory that a command names, in an option or a variable.
+func gitDirOf(c *shell.Command, git shell.Git) (to shell.Word, given bool) {
+	env := c.Env()
+	if value, ok := gitdir.Var(env, "GIT_DIR"); ok && value != "" {
+		to, given = shell.Word{Text: value, Literal: true}, true
+	} else if slices.Contains(env, "GIT_DIR") {
+		given = true
+	}
+	for _, o := range git.Global {
+		if o.Name == "git-dir" && o.Valued {
+			to, given = o.Value, true
+		}
+	}
+	return to, given
+}
+
+// named returns the checkout with a git directory that a command names.
+func (g *checkouts) named(to shell.Word, dir, why string, st *lineState) checkout {
+	name, ok := to.Path()
+	name = home.Expand(name)
+	switch {
+	case !ok || name == "":
+		return checkout{head: head{why: "the line computes the git directory: " + Shorten(to.Text)}}
+	case filepath.IsAbs(name):
+	case why != "":
+		return checkout{head: head{why: why}}
+	default:
+		name = dir + string(filepath.Separator) + name
+	}
+	name = RealPath(name)
+	for _, m := range st.made {
+		if filepath.Dir(name) == m.dir && filepath.Base(name) == ".git" {
+			return g.at(m.dir, st)
+		}
+	}
+	repo, err := g.reader.Open(name)
+	return g.opened(repo, err, dir, st)
+}
+
+// Dir returns the directory in which a command of the event works: the first one that the match
+// selects by its command, or else the last one of the event; without a command, the agent's. It is empty
+// if the directory is not known. A nil Matcher selects nothing.
+func (m *Matcher) Dir(ev *grapnel.Event) string {
+	cache := &FactCache{}
+	if m != nil {
+		cache = m.Facts
+	}
+	f := cache.Of(ev)
+	last := workDir(ev)
+	for _, script := range f.Scripts() {
+		for i := range script.Commands {
+			c := &script.Commands[i]
+			selected := m != nil && m.match != nil && len(m.match.Command) > 0 && !c.Again() && m.match.fitsCommand(f, script, i)
+			if !selected && !c.Acts() {
+				continue
+			}
+			if last, _ = f.checkouts().dir(c); selected {
+				return last
+			}
+		}
+	}
+	return last
+}
+
+// base returns the last element of the path of a repository, as "git clone" names its directory.
+func base(address string) string {
+	address = strings.TrimSuffix(strings.TrimSuffix(strings.TrimRight(address, "/"), "/.git"), ".git")
+	return path.Base(address[strings.LastIndexByte(address, ':')+1:])
+}
