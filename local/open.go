@@ -245,7 +245,7 @@ func Runner(place Place) func(policyfile.Command) grapnel.Hook {
 			// directory of its policy.
 			InDir: c.Scope == grapnel.ScopeProject || c.Worker,
 			Name:  c.Name, Line: c.Line, Args: c.Args, Title: c.Title, Allow: c.Env, Dir: c.Dir, Env: append(env, c.Vars...), Inherit: process.InheritFor(c.Scope),
-			Executor: executor(c.Sandbox, c.Dir),
+			Executor: executor(c.Sandbox, c.Dir), CommandDir: c.CommandDir,
 		}
 		if d := policy.DialectOf(&c); d != nil {
 			cmd.Dialect, cmd.Vars = d, d.HookEnv

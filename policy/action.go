@@ -321,6 +321,9 @@ func (b *builder) buildContext(h *policyfile.Hook, spec *grapnel.Spec) error {
 func (b *builder) buildProgram(h *policyfile.Hook, spec *grapnel.Spec) error {
 	cmd := *h.Program()
 	cmd.Dir, cmd.Scope = filepath.Dir(spec.Source.File), spec.Source.Scope
+	if selected, _ := spec.Match.(*match.Matcher); !cmd.Worker { // a worker gets no variables of events
+		cmd.CommandDir = selected.Dir
+	}
 	spec.Hook = b.newCommand(cmd)
 	spec.Timeout = policyfile.FirstDuration(h.Timeout, b.Defaults.Timeout, policyfile.Duration(policyfile.DefaultTimeout))
 	b.defaultOnError(spec)

@@ -30,6 +30,10 @@ hooks:
 	}
 	var made []policyfile.Command
 	specs, err := policy.Build(p, source("/p/grapnel.yaml"), func(c policyfile.Command) grapnel.Hook {
+		if (c.CommandDir == nil) != c.Worker {
+			t.Errorf("%s: a program gets the directory of the command, a worker does not", c.Name)
+		}
+		c.CommandDir = nil
 		made = append(made, c)
 		return noop.Hook{}
 	})

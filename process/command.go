@@ -78,6 +78,10 @@ type Command struct {
 	// systems do not read standard input and decide by these variables. nil = none.
 	Vars func(ev *grapnel.Event) []string
 
+	// CommandDir returns the value of GRAPNEL_COMMAND_DIR: the directory in which the command of the
+	// event works. Empty = not known; nil = always the directory of the session.
+	CommandDir func(ev *grapnel.Event) string
+
 	Dir       string   // the working directory if the event has no existing one
 	InDir     bool     // always use Dir as the working directory
 	Env       []string // additional variables, NAME=value

@@ -695,7 +695,7 @@ func TestEnvironment(t *testing.T) {
 	}
 	dir := ev.Session.CWD
 	always := map[string]string{
-		"GRAPNEL_EVENT": "tool.before", "GRAPNEL_AGENT": "claude-code", "GRAPNEL_SESSION": "s1", "GRAPNEL_CWD": dir, "GRAPNEL_ROOT": dir,
+		"GRAPNEL_EVENT": "tool.before", "GRAPNEL_AGENT": "claude-code", "GRAPNEL_SESSION": "s1", "GRAPNEL_CWD": dir, "GRAPNEL_ROOT": dir, "GRAPNEL_COMMAND_DIR": dir,
 		"GRAPNEL_TOOL": "Bash", "GRAPNEL_TOOL_CLASS": "shell", "GRAPNEL_COMMAND": "one\ntwo", "GRAPNEL_PATH": "./-rf",
 		"GRAPNEL_HOOK": "h", "GRAPNEL_DEPTH": "3", "PWD": dir, "EXTRA": "e", "PATH": os.Getenv("PATH"), "LC_DEMO": "l",
 	}

@@ -112,7 +112,12 @@ func (c *Command) variables(ev *grapnel.Event) []string {
 		// The same file, but not an option of a program that gets "$GRAPNEL_PATH".
 		path = "./" + path
 	}
+	commandDir := ev.Session.CWD
+	if c.CommandDir != nil {
+		commandDir = c.CommandDir(ev)
+	}
 	return append(own,
+		"GRAPNEL_COMMAND_DIR="+commandDir,
 		"GRAPNEL_EVENT="+string(ev.Kind),
 		"GRAPNEL_AGENT="+ev.Agent.Name,
 		"GRAPNEL_SESSION="+ev.Session.ID,

@@ -118,7 +118,7 @@ func Program(c policyfile.Command) grapnel.Hook { return command(c) }
 func command(c policyfile.Command) *process.Command {
 	cmd := &process.Command{
 		Name: c.Name, Line: c.Line, Args: c.Args, Title: c.Title, Allow: c.Env, Dir: c.Dir, InDir: c.Scope == grapnel.ScopeProject || c.Worker,
-		Env: c.Vars, Inherit: process.InheritFor(c.Scope), Executor: process.System,
+		Env: c.Vars, Inherit: process.InheritFor(c.Scope), Executor: process.System, CommandDir: c.CommandDir,
 	}
 	if s := c.Sandbox; s != nil && !s.Off {
 		cmd.Executor = &process.Sandbox{Read: s.Read, Write: s.Write, Dir: c.Dir, Net: s.Net, Ports: s.Ports, Optional: s.Optional}

@@ -146,6 +146,8 @@ type Command struct {
 	Vars    []string      `json:"-"`                 // extra variables (NAME=value) of a hook that was loaded from an agent's configuration
 	Dir     string        `json:"-"`                 // directory of the policy file
 	Scope   grapnel.Scope `json:"-"`                 // scope of the policy file
+
+	CommandDir func(*grapnel.Event) string `json:"-"` // see process.Command; nil = not known
 }
 
 // Match selects the events of a hook. All keys that are set must match, and of each list one word
