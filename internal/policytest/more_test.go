@@ -377,3 +377,41 @@ func TestFind(t *testing.T) {
 		t.Error("what is not there is found")
 	}
 }
+
+// A test states the branch, so that it passes on a machine without the repository.
+func TestBranchOfATest(t *testing.T) {
+	t.Parallel()
+	dir := put(t, map[string]string{
+		"p.yaml": `version: 1
+hooks:
+  - {name: not-on-main, on: tool.before, match: {branch: main, command: git commit}, block: not on main}
+  - {name: no-edits, on: tool.before, match: {branch: main, tool: edit}, block: not on main}
+  - {name: no-push, on: tool.before, match: {pushes: main}, block: not to main}
+`,
+		"p_test.yaml": `version: 1
+tests:
+  - {command: git commit -m x, branch: main, want: {decision: block, rule: not-on-main}}
+  - {command: git commit -m x, branch: feature/a, want: none}
+  - {tool: edit, path: a.go, content: x, branch: main, want: block}
+  - {tool: edit, path: wt/a.go, content: x, branch: {.: main, wt: topic}, want: none}
+  - each: [{want: block}, {branch: topic, want: none}]
+    command: git push
+    branch: main
+  - {command: cd wt && git commit -m x, branch: {.: topic, wt: main}, want: block}
+  - {command: cd wt && git commit -m x, branch: {.: main, wt: topic}, files: {wt/x: y}, want: none}
+`,
+		"bad_test.yaml": `version: 1
+policy: p.yaml
+tests:
+  - {command: ls, branch: ../x, want: none}
+  - {command: ls, branch: [main], want: none}
+  - {command: ls, branch: {../x: main}, want: none}
+  - {command: ls, branch: main, cwd: /tmp, want: none}
+`,
+	})
+	all(t, 8, run(t, load(t, filepath.Join(dir, "p_test.yaml")), nil))
+	_, errs := policytest.Read(filepath.Join(dir, "bad_test.yaml"))
+	if len(errs) != 4 {
+		t.Errorf("errors %v, want 4", errs)
+	}
+}

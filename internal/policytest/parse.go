@@ -305,6 +305,7 @@ func (p *parser) row(n *yaml.Node, in string) {
 	t := &Test{File: p.File, Line: n.Line, Col: n.Col}
 	before := p.failed
 	want := false
+	var files, checkouts []Seed
 	p.event(n, aTest, &t.Event,
 		key{"name", func(n *yaml.Node) { t.Name = p.text(n) }},
 		key{"skip", func(n *yaml.Node) {
@@ -314,7 +315,8 @@ func (p *parser) row(n *yaml.Node, in string) {
 		}},
 		key{"agents", func(n *yaml.Node) { t.Agents = p.agents(n) }},
 		key{"cwd", func(n *yaml.Node) { t.CWD = p.beside(p.text(n)) }},
-		key{"files", func(n *yaml.Node) { t.Files = p.seeds(n) }},
+		key{"files", func(n *yaml.Node) { files = p.seeds(n) }},
+		key{"branch", func(n *yaml.Node) { checkouts = p.checkouts(n) }},
 		key{"programs", func(n *yaml.Node) { t.Programs = p.answers(n) }},
 		key{"before", func(n *yaml.Node) { t.Before = p.events(n) }},
 		key{"want", func(n *yaml.Node) {
@@ -322,6 +324,7 @@ func (p *parser) row(n *yaml.Node, in string) {
 			t.Want = p.want(n)
 		}},
 	)
+	t.Files = append(files, checkouts...)
 	switch {
 	case p.failed > before:
 		return
@@ -329,7 +332,7 @@ func (p *parser) row(n *yaml.Node, in string) {
 		p.fail(n, "for example `want: block`", "the test has no `want`")
 		return
 	case len(t.Files) > 0 && t.CWD != "":
-		p.fail(n.Get("cwd"), "leave `cwd` out", "with `files`, the working directory is a new directory")
+		p.fail(n.Get("cwd"), "leave `cwd` out", "with `files` or `branch`, the working directory is a new directory")
 	}
 	p.passing(n, t)
 	p.looksAt(n.Get("want"), t.In())
@@ -383,6 +386,32 @@ func (p *parser) seeds(n *yaml.Node) []Seed {
 			p.fail(v, "", "want the text of the file, not %s", v.Kind)
 		}
 		seeds = append(seeds, s)
+	}
+	return seeds
+}
+
+// checkouts returns the files of git that put the project on a branch, or each of several directories
+// on a branch of its own.
+func (p *parser) checkouts(n *yaml.Node) (seeds []Seed) {
+	pairs := []yaml.Pair{{Key: &yaml.Node{Text: ".", Line: n.Line, Col: n.Col}, Value: n}}
+	if n.Kind == yaml.Map {
+		pairs = p.pairs(n, "branch")
+	}
+	for _, pair := range pairs {
+		dir, branch := filepath.ToSlash(filepath.Clean(pair.Key.Text)), p.text(pair.Value)
+		if !filepath.IsLocal(filepath.FromSlash(dir)) {
+			p.fail(pair.Key, "write a relative name, for example worktree", "the checkout %q is outside of the project", pair.Key.Text)
+		}
+		switch {
+		case branch == "": // already reported
+			continue
+		case !filepath.IsLocal(branch):
+			p.fail(pair.Value, "for example `branch: main`", "%q is not the name of a branch", branch)
+			continue
+		}
+		for _, file := range [][2]string{{"HEAD", "ref: refs/heads/" + branch + "\n"}, {"objects/info/packs", ""}, {"refs/heads/" + branch, strings.Repeat("0", 40) + "\n"}} {
+			seeds = append(seeds, Seed{Name: dir + "/.git/" + file[0], Text: file[1], Line: pair.Key.Line, Col: pair.Key.Col})
+		}
 	}
 	return seeds
 }
