@@ -41,6 +41,8 @@ func oddPattern(key, text string) (problem, hint string) {
 			host, _, _ := strings.Cut(rest, "/")
 			return fmt.Sprintf("a host has no scheme and no path, so %q never matches", text), fmt.Sprintf("write `host: %s`, or `url: %s`", host, text)
 		}
+	case key == "branch" || key == "pushes":
+		return oddBranch(key, text)
 	case key == "mcp" && strings.HasPrefix(text, "mcp__"):
 		server, _, _ := strings.Cut(strings.TrimPrefix(text, "mcp__"), "__")
 		return fmt.Sprintf("`mcp` is the name of a server, so %q never matches", text), fmt.Sprintf("write `mcp: %s`, or `tool: %s`", server, text)
@@ -60,6 +62,28 @@ func oddPattern(key, text string) (problem, hint string) {
 		hint = fmt.Sprintf("write `%s: \"%s\"`, or the regular expression between slashes", key, plain)
 	}
 	return looksLike(nameRegexp(key), text, fmt.Sprintf("the pattern of `%s` is a glob", key), hint)
+}
+
+// oddBranch returns the problem of a word that is never the name of a branch or a reference.
+func oddBranch(key, text string) (problem, hint string) {
+	name := strings.TrimPrefix(text, "refs/heads/")
+	for _, remote := range []string{"origin/", "upstream/", "refs/remotes/origin/"} {
+		if rest, ok := strings.CutPrefix(name, remote); ok && rest != "" {
+			return fmt.Sprintf("%q is the name of a branch in the copy of a remote repository, so it rarely matches", text), fmt.Sprintf("write `%s: %s`", key, rest)
+		}
+	}
+	if at := strings.LastIndexAny(name, ": "); at >= 0 && at < len(name)-1 {
+		return fmt.Sprintf("the name of a branch has no blank and no colon, so %q never matches", text), fmt.Sprintf("write only the branch: `%s: %s`", key, name[at+1:])
+	}
+	wrong := strings.ContainsAny(name, " ~^:") || strings.Contains(name, "..") || strings.Contains(name, "@{") || strings.Contains(name, "//") ||
+		strings.HasSuffix(name, "/") || strings.HasSuffix(name, ".lock") || strings.HasSuffix(name, ".") || strings.HasPrefix(name, "-") || strings.HasPrefix(name, "/")
+	switch {
+	case name == "HEAD" || name == "@":
+		return fmt.Sprintf("%s is not the name of a branch, so it never matches", name), fmt.Sprintf("write the name of a branch, for example `%s: main`", key)
+	case wrong:
+		return fmt.Sprintf("git accepts no branch with the name %q, so it never matches", text), fmt.Sprintf("write the name of a branch, for example `%s: main`", key)
+	}
+	return "", ""
 }
 
 // globOf returns the glob for a regular expression that has only anchors, dots and any text.
