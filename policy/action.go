@@ -299,6 +299,9 @@ func (*builder) buildDecision(h *policyfile.Hook, spec *grapnel.Spec) error {
 	spec.Phase = grapnel.PhaseRule
 	err := d.Decision.UnmarshalText([]byte(h.Decide))
 	spec.Hook = d
+	if m, ok := spec.Match.(*match.Matcher); ok && m.AsksForCheckouts() {
+		spec.Hook = &doubting{d, m}
+	}
 	if h.Approve != nil {
 		spec.Hook = &asking{d, *h.Approve}
 	}

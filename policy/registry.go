@@ -83,7 +83,10 @@ func toRegistryHook(h *policyfile.Hook) (packindex.Hook, []*shell.Pattern, error
 	if h.Limit != nil {
 		s.Counts = &packindex.Counts{}
 	}
-	if d, ok := spec.Hook.(decide); ok {
+	switch d := spec.Hook.(type) {
+	case decide:
+		s.Decide = d.Decision
+	case *doubting:
 		s.Decide = d.Decision
 	}
 	m, _ := spec.Match.(*match.Matcher)

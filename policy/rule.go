@@ -83,6 +83,23 @@ func (d decide) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, error)
 	return grapnel.Outcome(d), nil
 }
 
+// doubting is a decide whose match asks for the branch of a checkout or a push. Its reason says so if
+// the branch is not known, because then the rest of the reason may be wrong.
+type doubting struct {
+	decide
+
+	match *match.Matcher
+}
+
+// Handle returns the outcome.
+func (d *doubting) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+	out := grapnel.Outcome(d.decide)
+	if why := d.match.Doubt(ev); why != "" {
+		out.Reason = strings.TrimSpace(out.Reason + "\n(Grapnel does not know the branch: " + why + ". Write the names of directories and branches without variables and conditions.)")
+	}
+	return out, nil
+}
+
 // asking is the hook of an `ask:` with `approve:`.
 type asking struct {
 	decide

@@ -257,7 +257,7 @@ func (in *pushing) wild(from, to string, without []string) ([]string, error) {
 	}
 	dir, _, _ := strings.Cut(from, "*")
 	if dir = dir[:strings.LastIndexByte(dir, '/')+1]; !strings.HasPrefix(dir, "refs/") || dir == "refs/" {
-		return nil, fmt.Errorf("%s stands for every reference", from)
+		return nil, fmt.Errorf("%s means every reference", from)
 	}
 	refs, err := in.repo.Refs(strings.TrimSuffix(dir, "/"))
 	if err != nil {

@@ -81,7 +81,7 @@ func headOf(w shell.Word) head {
 
 // A checkout is a checkout of git.
 type checkout struct {
-	key  string       // identifies it; empty = there is none, or it is not known
+	key  string       // identifies it; empty = outside of checkouts, or not known
 	repo *gitdir.Repo // nil = none, or the line makes it
 	head head
 	dir  string // in which a command works; empty = not known
@@ -404,6 +404,63 @@ func (m *Matcher) Dir(ev *grapnel.Event) string {
 	}
 	return last
 }
+
+// A checkoutPart is a branch or a pushed reference that matches the key.
+type checkoutPart struct {
+	key string
+	head
+}
+
+// checkoutParts returns the branches and pushed references of a call that match.
+func (c *compiled) checkoutParts(f *Facts) (parts []checkoutPart) {
+	if !c.git() || c.reading.every() {
+		return nil
+	}
+	add := func(key string, globs []Glob, list ...head) {
+		for _, h := range list {
+			if len(globs) > 0 && h.fits(globs, false) {
+				parts = append(parts, checkoutPart{key, h})
+			}
+		}
+	}
+	if len(OrZero(f.Event.Tool).Commands) == 0 {
+		add("branch", c.branch, f.checkouts().ofCall()...)
+		return parts
+	}
+	for _, script := range f.Scripts() {
+		for i := range script.Commands {
+			if cmd := &script.Commands[i]; cmd.Again() || len(c.Command) == 0 && !cmd.Acts() || !c.fitsCommand(f, script, i) {
+				continue
+			}
+			add("branch", c.branch, f.checkouts().ofCommand(script, i))
+			pushed, _ := f.checkouts().pushed(script, i)
+			add("pushes", c.pushes, pushed...)
+		}
+	}
+	return parts
+}
+
+// Doubt returns why the branch or the push of an event that matches is not known, or "" if it is known
+// or the match does not ask for it.
+func (m *Matcher) Doubt(ev *grapnel.Event) string {
+	if m == nil || m.match == nil || !m.match.git() {
+		return ""
+	}
+	doubts := map[string]string{}
+	for _, part := range m.match.checkoutParts(m.Facts.Of(ev)) {
+		why := part.why
+		if part.open {
+			why = "the line computes the end of the name " + strings.TrimPrefix(part.ref, heads) + "..."
+		}
+		if old, ok := doubts[part.key]; !ok || old != "" {
+			doubts[part.key] = why // one that is known is reason enough
+		}
+	}
+	return cmp.Or(doubts["branch"], doubts["pushes"])
+}
+
+// AsksForCheckouts reports whether the match has keys for checkouts and pushes.
+func (m *Matcher) AsksForCheckouts() bool { return m != nil && m.match != nil && m.match.git() }
 
 // base returns the last element of the path of a repository, as "git clone" names its directory.
 func base(address string) string {

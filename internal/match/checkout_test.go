@@ -273,6 +273,29 @@ func TestExplainBranch(t *testing.T) {
 	}
 }
 
+func TestDoubt(t *testing.T) {
+	t.Parallel()
+	dir := makeCheckouts(t)
+	m, err := (&FactCache{}).Matcher(&policyfile.Match{Pushes: []string{"main"}}, nil, "", Reading{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line, want := range map[string]string{
+		"git push origin main":                       "",
+		"git push origin $X":                         "computes",
+		`git push origin "ma$X"`:                     "the end of the name ma...",
+		"git push origin main; git push origin $X":   "",
+		"git push origin $X; git push origin main":   "",
+		"git push --mirror":                          "mirror",
+		"cd $X && git push":                          "directory",
+		"if x; then git switch main; fi && git push": "condition",
+	} {
+		if got := m.Doubt(callIn(filepath.Join(dir, "topic"), grapnel.Tool{Commands: []string{line}})); !strings.Contains(got, want) || (got == "") != (want == "") {
+			t.Errorf("%q: %q, want %q", line, got, want)
+		}
+	}
+}
+
 func TestCommandDir(t *testing.T) {
 	t.Parallel()
 	dir := makeCheckouts(t)

@@ -752,7 +752,9 @@ func (m *Matcher) explain(f *Facts) string {
 			add("command", p.source, cmd.String())
 		}
 	}
-	words = append(words, c.explainCheckouts(f)...)
+	for _, part := range c.checkoutParts(f) {
+		words = append(words, part.key+" "+part.head.String())
+	}
 	for key, patterns := range c.paths() {
 		for _, pattern := range patterns {
 			for _, p := range f.Paths() {
@@ -791,38 +793,6 @@ func (m *Matcher) explain(f *Facts) string {
 	}
 	slices.Sort(words)
 	return strings.Join(slices.Compact(words), ", ")
-}
-
-// explainCheckouts describes the checkouts and pushes that match.
-func (c *compiled) explainCheckouts(f *Facts) (words []string) {
-	if !c.git() || c.reading.every() {
-		return nil
-	}
-	if len(OrZero(f.Event.Tool).Commands) == 0 {
-		for _, at := range f.checkouts().ofCall() {
-			if at.fits(c.branch, false) {
-				words = append(words, "branch "+at.String())
-			}
-		}
-		return words
-	}
-	for _, script := range f.Scripts() {
-		for i := range script.Commands {
-			if cmd := &script.Commands[i]; cmd.Again() || len(c.Command) == 0 && !cmd.Acts() || !c.fitsCommand(f, script, i) {
-				continue
-			}
-			if len(c.branch) > 0 {
-				words = append(words, "branch "+f.checkouts().ofCommand(script, i).String())
-			}
-			list, _ := f.checkouts().pushed(script, i)
-			for _, ref := range list {
-				if len(c.pushes) > 0 && ref.fits(c.pushes, false) {
-					words = append(words, "pushes "+ref.String())
-				}
-			}
-		}
-	}
-	return words
 }
 
 // Shorten converts text to one line of at most about 80 bytes.

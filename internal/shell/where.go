@@ -39,7 +39,7 @@ type Step struct {
 	After   []*Step // the step before it, or the possible ones. A nil step is the beginning of the line
 }
 
-// Before returns the last step before the command. It is nil if there is none.
+// Before returns the last step before the command. It is nil at the beginning of the line.
 func (c *Command) Before() *Step { return c.before }
 
 // End returns the last step of the line.
@@ -170,7 +170,7 @@ func (w *walker) restate(c *syntax.CallExpr, words []Word, at *place, before sta
 	w.s.Commands[from].again = true
 }
 
-// mayFail reports whether the line probably goes on after a statement failed. The usual commands
+// mayFail reports whether the line probably continues after a statement failed. The usual commands
 // before && succeed.
 func mayFail(st *syntax.Stmt) bool {
 	st = pipeEnd(st)
