@@ -217,10 +217,8 @@ func (p *Repo) Resolve(ref string) (string, error) {
 func (p *Repo) loose(ref string) (string, error) {
 	name := filepath.Join(p.Common, filepath.FromSlash(ref))
 	text, err := p.reader.optional(name, maxSmall)
-	if err != nil {
-		if info, is := os.Stat(name); is == nil && info.IsDir() || is != nil {
-			return "", nil
-		}
+	if info, other := os.Stat(name); err != nil && (other != nil || info.IsDir()) { // a directory, or a file in place of one
+		err = nil
 	}
 	return text, err
 }

@@ -3,6 +3,7 @@ package gitdir
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -36,9 +37,7 @@ func makeFiles(t testing.TB, files map[string]string) string {
 // repository returns the files of a repository, and others.
 func repository(more map[string]string) map[string]string {
 	files := map[string]string{".git/HEAD": "ref: refs/heads/main\n", ".git/objects/": "", ".git/refs/heads/": "", "src/": ""}
-	for name, text := range more {
-		files[name] = text
-	}
+	maps.Copy(files, more)
 	return files
 }
 

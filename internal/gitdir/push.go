@@ -38,7 +38,10 @@ func (p *Repo) Pushed(push Push, head string, config *Config) ([]string, error) 
 	case push.All:
 		in.Refspecs = append(slices.Clip(in.Refspecs), heads+"*")
 	case len(in.Refspecs) == 0 && !push.Tags:
-		in.Refspecs = in.defaults()
+		var err error
+		if in.Refspecs, err = in.defaults(); err != nil {
+			return nil, err
+		}
 	}
 	if push.Tags {
 		in.Refspecs = append(slices.Clip(in.Refspecs), tags+"*")
@@ -85,21 +88,24 @@ func (in *pushing) fetchRemote() string {
 func (in *pushing) branch() string { return strings.TrimPrefix(in.head, heads) }
 
 // defaults returns the refspecs of a push without any.
-func (in *pushing) defaults() []string {
+func (in *pushing) defaults() ([]string, error) {
 	if specs := in.config.All("remote." + in.remote + ".push"); len(specs) > 0 {
-		return specs
+		return specs, nil
 	}
 	switch how := in.config.Get("push.default"); {
 	case how == "matching":
-		return []string{":"}
+		return []string{":"}, nil
 	case how == "nothing", in.head == "":
-		return nil
+		return nil, nil
 	case in.toUpstream():
 		if to := in.upstream(in.branch()); to != "" {
-			return []string{in.head + ":" + to}
+			return []string{in.head + ":" + to}, nil
+		}
+		if has, err := in.repo.Has(in.head); !has {
+			return nil, cmp.Or(err, errors.New("the upstream of the new branch "+in.branch()+" is not known"))
 		}
 	}
-	return []string{in.head + ":" + in.head}
+	return []string{in.head + ":" + in.head}, nil
 }
 
 // toUpstream reports whether a branch is pushed to the reference that it is merged from.
@@ -202,8 +208,11 @@ func (in *pushing) source(name string) (string, error) {
 	}
 	for _, prefix := range []string{"", "refs/", tags, heads} {
 		if ref := prefix + name; strings.HasPrefix(ref, "refs/") {
-			if has, err := in.repo.Has(ref); has || err != nil {
-				return ref, err
+			switch has, err := in.repo.Has(ref); {
+			case err != nil:
+				return "", err
+			case has:
+				return ref, nil
 			}
 		}
 	}
@@ -217,8 +226,8 @@ func (in *pushing) same(name string) ([]string, error) {
 	if name == "HEAD" || name == "@" {
 		return slices.DeleteFunc([]string{in.head}, func(ref string) bool { return ref == "" }), nil // git refuses a detached HEAD
 	}
-	ref, err := in.source(name)
-	if err != nil || ref == "" {
+	ref, _ := in.source(name)
+	if ref == "" {
 		return named(name), nil
 	}
 	for _, spec := range in.config.All("remote." + in.remote + ".push") {
@@ -232,7 +241,8 @@ func (in *pushing) same(name string) ([]string, error) {
 			return []string{to}, nil
 		}
 	}
-	if ref, err = in.repo.Resolve(ref); err != nil {
+	ref, err := in.repo.Resolve(ref)
+	if err != nil {
 		return nil, err
 	}
 	return []string{ref}, nil

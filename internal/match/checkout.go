@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -89,9 +90,10 @@ type checkout struct {
 
 // A lineState is what the commands of a line have changed at some point.
 type lineState struct {
-	heads map[string]switched // by checkout.key
-	made  []checkout          // checkouts that the line makes; dir is their top directory
-	why   string              // why the branch of any checkout may be another one
+	heads  map[string]switched // by checkout.key
+	made   []checkout          // checkouts that the line makes; dir is their top directory
+	config string              // why the configuration is not the one in the files
+	why    string              // why the branch of any checkout may be another one
 }
 
 // switched is the branch that a line gives to a checkout, and the one before it.
@@ -105,6 +107,18 @@ type checkouts struct {
 	states map[*shell.Step]*lineState
 	found  map[string]foundRepo // by directory
 	disk   map[string]head      // by checkout.key
+	real   map[string]string    // directories without symbolic links
+	pushes map[*shell.Command][]head
+}
+
+// realPath is RealPath, once for each name.
+func (g *checkouts) realPath(name string) string {
+	real, known := g.real[name]
+	if !known {
+		real = RealPath(name)
+		g.real[name] = real
+	}
+	return real
 }
 
 type foundRepo struct {
@@ -114,7 +128,10 @@ type foundRepo struct {
 
 func (f *Facts) checkouts() *checkouts {
 	return f.keptCheckouts.get(func() *checkouts {
-		return &checkouts{f: f, reader: gitdir.NewReader(home.Known()), states: map[*shell.Step]*lineState{nil: {}}, found: map[string]foundRepo{}, disk: map[string]head{}}
+		return &checkouts{
+			f: f, reader: gitdir.NewReader(home.Known()), states: map[*shell.Step]*lineState{nil: {}}, found: map[string]foundRepo{}, disk: map[string]head{},
+			real: map[string]string{}, pushes: map[*shell.Command][]head{},
+		}
 	})
 }
 
@@ -157,7 +174,7 @@ func (g *checkouts) ofCall() []head {
 	if list == nil {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		list = []head{g.at(RealPath(workDir(g.f.Event)), &lineState{}).head}
+		list = []head{g.at(g.realPath(workDir(g.f.Event)), &lineState{}).head}
 	}
 	return list
 }
@@ -200,7 +217,7 @@ func (g *checkouts) either(a, b *lineState) *lineState {
 	if a == b {
 		return a
 	}
-	st := &lineState{heads: map[string]switched{}, made: slices.Concat(a.made, b.made), why: cmp.Or(a.why, b.why)}
+	st := &lineState{heads: map[string]switched{}, made: slices.Concat(a.made, b.made), config: cmp.Or(a.config, b.config), why: cmp.Or(a.why, b.why)}
 	for _, one := range []*lineState{a, b} {
 		for key := range one.heads {
 			first, second := g.headIn(a, key), g.headIn(b, key)
@@ -227,10 +244,8 @@ func (g *checkouts) headIn(st *lineState, key string) head {
 // with returns a state in which a checkout is on another branch. If the checkout is not known, it may
 // be any one.
 func (g *checkouts) with(st *lineState, c checkout, now head) *lineState {
-	next := &lineState{heads: map[string]switched{}, made: st.made, why: st.why}
-	for key, s := range st.heads {
-		next.heads[key] = s
-	}
+	next := &lineState{heads: map[string]switched{}, made: st.made, config: st.config, why: st.why}
+	maps.Copy(next.heads, st.heads)
 	switch {
 	case c.key != "":
 		next.heads[c.key] = switched{now: now, before: c.head}
@@ -302,13 +317,21 @@ func (g *checkouts) dir(c *shell.Command) (dir, why string) {
 	case from == "" && !filepath.IsAbs(home.Expand(c.Dir)), strings.HasPrefix(c.Dir, "~") && home.Expand(c.Dir) == c.Dir:
 		return "", "the directory of the command is not known"
 	}
-	dir = RealPath(home.Absolute(c.Dir, from))
+	dir = g.realPath(home.Absolute(c.Dir, from))
 	if in = home.Expand(in); filepath.IsAbs(in) {
-		dir = RealPath(in)
+		dir = g.realPath(in)
 	} else if in != "" {
-		dir = RealPath(dir + string(filepath.Separator) + in)
+		dir = g.realPath(dir + string(filepath.Separator) + in)
 	}
 	return dir, ""
+}
+
+// dirOf is dir for one command; empty = not known.
+func (g *checkouts) dirOf(c *shell.Command) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	dir, _ := g.dir(c)
+	return dir
 }
 
 // place returns the checkout in which a command works.
@@ -370,7 +393,7 @@ func (g *checkouts) named(to shell.Word, dir, why string, st *lineState) checkou
 	default:
 		name = dir + string(filepath.Separator) + name
 	}
-	name = RealPath(name)
+	name = g.realPath(name)
 	for _, m := range st.made {
 		if filepath.Dir(name) == m.dir && filepath.Base(name) == ".git" {
 			return g.at(m.dir, st)
@@ -397,7 +420,7 @@ func (m *Matcher) Dir(ev *grapnel.Event) string {
 			if !selected && !c.Acts() {
 				continue
 			}
-			if last, _ = f.checkouts().dir(c); selected {
+			if last = f.checkouts().dirOf(c); selected {
 				return last
 			}
 		}
@@ -433,8 +456,7 @@ func (c *compiled) checkoutParts(f *Facts) (parts []checkoutPart) {
 				continue
 			}
 			add("branch", c.branch, f.checkouts().ofCommand(script, i))
-			pushed, _ := f.checkouts().pushed(script, i)
-			add("pushes", c.pushes, pushed...)
+			add("pushes", c.pushes, f.checkouts().pushed(script, i)...)
 		}
 	}
 	return parts

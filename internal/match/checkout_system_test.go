@@ -89,7 +89,7 @@ func newLandscape(t testing.TB, more string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, err := os.MkdirTemp("", "landscape-") // the name of a test may have an &
+	dir, err := os.MkdirTemp("", "landscape-") //nolint:usetesting // t.TempDir has the name of the test, which may have an & for sed
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,6 +205,40 @@ func TestBranchOfACommandAsGitSeesIt(t *testing.T) {
 		{"cd repo; git symbolic-ref refs/heads/alias refs/heads/main; git symbolic-ref HEAD refs/heads/alias", "repo", "git checkout -q release/1; git commit -m x"},
 		{"mkdir -p repo/fake/.git; echo ref: refs/heads/fake > repo/fake/.git/HEAD", "repo/fake", "git commit -m x"},
 		{"git -C repo pack-refs --all", "repo", "git checkout -q release/1 && git commit -m x"},
+		{"", "repo", "cd sub/.. && git commit -m x"},
+		{"", "repo", "cd .git && git commit -m x"},
+		{"", "repo", "git -C sub commit -m x"},
+		{"", "repo", "git -C src --git-dir=../../other/.git commit -m x"},
+		{"", "repo", "git --work-tree=../other commit -m x"},
+		{"", "repo", "git worktree add -q .worktrees/n -b nested && cd .worktrees/n && git commit -m x"},
+		{"", "repo", "git worktree add -q ../n HEAD && cd ../n && git commit -m x"},
+		{"", "repo", "git worktree add -q -b n ../n origin/far && git -C ../n commit -m x"},
+		{"", "repo", "git worktree add -q ../n far && git -C ../n commit -m x"},
+		{"", "repo", "git branch n && git checkout -q n && git commit -m x"},
+		{"", "repo", "git fetch -q origin far:f2 && git checkout -q f2 && git commit -m x"},
+		{"", "repo", "git checkout -q --orphan o && git commit -m x"},
+		{"", "repo", "git checkout -q --detach && git commit -m x"},
+		{"", "repo", "git switch -q --detach release/1 && git commit -m x"},
+		{"", "repo", "git checkout -qB release/1 && git commit -m x"},
+		{"", "repo", "git switch -q --create=n release/1 && git commit -m x"},
+		{"", "repo", "git checkout -qbn && git commit -m x"},
+		{"", "repo", "git switch -qc n && git switch -q - && git commit -m x"},
+		{"", "repo", "git checkout -q release/1 -- && git commit -m x"},
+		{"", "repo", "git stash -q; git checkout -q release/1; git commit -m x"},
+		{"", "repo", "git rebase -q main release/1 && git commit -m x"},
+		{"", "repo", "git merge -q release/1 >/dev/null && git commit -m x"},
+		{"", "repo", "git bisect start -q >/dev/null 2>&1; git bisect reset -q >/dev/null 2>&1; cd ../wt && git commit -m x"},
+		{"", "repo", "bash <<'E'\ncd ../wt\ngit commit -m x\nE"},
+		{"", "repo", "cd '../wt' && (cd ../repo && git status >/dev/null); git commit -m x"},
+		{"", "repo", "cd -- ../wt && git commit -m x"},
+		{"", "repo", "git -c user.name=x -C ../wt commit -m x"},
+		{"", "repo", "eval 'cd ../wt'; git commit -m x"},
+		{"", "repo", "W=$PWD/../wt; cd $W && git commit -m x"},
+		{"", "repo", "export GIT_DIR=$PWD/../other/.git; git commit -m x"},
+		{"", "repo", "{ cd ../wt; git commit -m x; }"},
+		{"", "repo", "time git commit -m x"},
+		{"git -C repo submodule -q update --init; git -C repo/sub checkout -q --detach", "repo/sub", "git commit -m x"},
+		{"ln -s ../repo/.git plain/.git", "plain", "git commit -m x"},
 	} {
 		t.Run(test.line, func(t *testing.T) {
 			t.Parallel()
@@ -240,6 +274,11 @@ func TestBranchOfACommand(t *testing.T) {
 		{"", "repo", "if x; then git switch -c y; git commit -m x; fi", "y"},
 		{"", "repo", "for i in 1 2; do git commit -m x; git switch topic; done", "unknown"},
 		{"", "repo", "for i in 1 2; do git commit -m x; done", "main"},
+		{"", "repo", "for d in ../wt; do cd $d; done; git commit -m x", "unknown"},
+		{"", "repo", "git switch topic & git commit -m x", "unknown"},
+		{"", "repo", "git checkout nope; git commit -m x", "unknown"},
+		{"", "repo", "git $X main; git commit -m x", "unknown"},
+		{"", "repo", "git -C $X switch y; git commit -m x", "unknown"},
 		{"", "repo", "f() { git commit -m x; }; cd ../wt; f", "unknown"},
 		{"", "repo", "f() { git commit -m x; }; f", "main"},
 		{"", "repo", "npm test && git switch -c y && git commit -m x", "y"},
@@ -320,6 +359,20 @@ func TestPushesAsGitSeesThem(t *testing.T) {
 		{"", "repo", `B=topic; git push -u origin "$B"`},
 		{"", "repo", `B=$(git rev-parse --abbrev-ref HEAD); git push origin "$B"`},
 		{"", "repo", "cd ../wt && git push origin HEAD"},
+		{"", "repo", "git push --force-with-lease=main origin topic"},
+		{"", "repo", "git push --force-with-lease origin +HEAD:main"},
+		{"", "repo", "git push origin topic --force"},
+		{"", "repo", "git push origin far --delete"},
+		{"", "repo", "git push origin HEAD~0:main"},
+		{"", "repo", "git push origin $(git rev-parse HEAD):refs/heads/topic"},
+		{"", "repo", "git push --no-verify --set-upstream origin topic:new"},
+		{"", "wt", "git push . HEAD:side"},
+		{"", "repo", "git push origin heads/topic"},
+		{"", "repo", "git push --follow-tags origin topic"},
+		{"git -C repo config push.default upstream; git -C repo branch -q --set-upstream-to=origin/far release/1", "repo", "git checkout -q release/1 && git push"},
+		{"git -C repo config push.autoSetupRemote true", "repo", "git switch -qc f && git push"},
+		{"git -C repo config push.default current", "det", "git switch -qc g && git push"},
+		{"git -C origin.git symbolic-ref HEAD refs/heads/topic", "repo", "git push origin main"},
 	} {
 		t.Run(test.line, func(t *testing.T) {
 			t.Parallel()
@@ -328,8 +381,7 @@ func TestPushesAsGitSeesThem(t *testing.T) {
 			var got []string
 			script := f.Scripts()[0]
 			for i := range script.Commands {
-				list, _ := f.checkouts().pushed(script, i)
-				for _, ref := range list {
+				for _, ref := range f.checkouts().pushed(script, i) {
 					if ref.why != "" || ref.open {
 						if !script.Commands[i].Again() {
 							t.Errorf("%q pushes %s", test.line, ref)

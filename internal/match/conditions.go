@@ -214,18 +214,7 @@ func (mc *matchConditions) checks(f *Facts) []Check {
 				check.Fits = append(check.Fits, j)
 			}
 		}
-		switch {
-		case k.Name == "host" && len(c.url) > 0:
-			check.OK = check.OK && c.fitsURLs(f, nil) // `url` and `host` must match the same address
-		case k.Name == "command" && c.linked():
-			check.OK = check.OK && c.fitsCommandURLs(f, nil) // the address must be one of the command
-		case k.Form == FormBranch && c.branchOfFiles():
-			check.OK = c.fits(f, nil)
-		case k.Form == FormBranch && (len(c.Command) > 0 || len(c.branch) > 0 && len(c.pushes) > 0):
-			check.OK = check.OK && c.fitsCommands(f, nil) // likewise the checkout and the push
-		case (len(c.Command) > 0 || c.git()) && slices.Contains(pathKeys, k.Name):
-			check.OK = check.OK && c.fitsPaths(f, slices.Index(pathKeys, k.Name), nil) // likewise the path
-		}
+		check.OK = c.together(k.Key, f, check.OK)
 	}
 	if c.items() && c.blind(f) {
 		add("command", nil, f.commandTexts(), false)
@@ -243,6 +232,26 @@ func (mc *matchConditions) checks(f *Facts) []Check {
 		check.Of = mc.not.checks(f)
 	}
 	return checks
+}
+
+// together reports whether a key of a match holds, together with the keys that must match the same
+// command, path or address. alone is the result of the key alone.
+func (c *compiled) together(k *Key, f *Facts, alone bool) bool {
+	switch {
+	case k.Form == FormBranch && c.branchOfFiles():
+		return c.fits(f, nil)
+	case !alone:
+		return false
+	case k.Name == "host" && len(c.url) > 0:
+		return c.fitsURLs(f, nil) // `url` and `host` must match the same address
+	case k.Name == "command" && c.linked():
+		return c.fitsCommandURLs(f, nil) // the address must be one of the command
+	case k.Form == FormBranch && (len(c.Command) > 0 || len(c.branch) > 0 && len(c.pushes) > 0):
+		return c.fitsCommands(f, nil) // likewise the checkout and the push
+	case (len(c.Command) > 0 || c.git()) && slices.Contains(pathKeys, k.Name):
+		return c.fitsPaths(f, slices.Index(pathKeys, k.Name), nil) // likewise the path
+	}
+	return true
 }
 
 // whenCondition is a `when:` expression, or one of the operands that it joins.

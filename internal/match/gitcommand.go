@@ -1,6 +1,7 @@
 package match
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,7 +31,7 @@ func (g *checkouts) after(script *shell.Script, i int, st *lineState) *lineState
 		return st
 	}
 	at := g.place(c, st)
-	git, why := g.aliased(c, git, at, 0)
+	git, why := g.aliased(c, git, at, st, 0)
 	if why != "" {
 		return g.with(st, at, head{why: why})
 	}
@@ -38,7 +39,7 @@ func (g *checkouts) after(script *shell.Script, i int, st *lineState) *lineState
 }
 
 // runs returns the state after a command of git in a checkout.
-func (g *checkouts) runs(script *shell.Script, i int, git shell.Git, at checkout, st *lineState) *lineState { //nolint:gocognit // one case for each subcommand
+func (g *checkouts) runs(script *shell.Script, i int, git shell.Git, at checkout, st *lineState) *lineState {
 	first := func(n int) shell.Word {
 		if n < len(git.Operands) {
 			return git.Operands[n]
@@ -51,9 +52,7 @@ func (g *checkouts) runs(script *shell.Script, i int, git shell.Git, at checkout
 			return g.with(st, at, now)
 		}
 	case "branch":
-		if renames := git.Has("move", "m", "M"); renames && len(git.Operands) < 2 || renames && headOf(first(0)).ref == at.head.ref || renames && !first(0).Literal {
-			return g.with(st, at, headOf(first(len(git.Operands)-1)))
-		}
+		return g.renamed(git, first(0), first(max(0, len(git.Operands)-1)), at, st)
 	case "symbolic-ref":
 		if first(0).Text == "HEAD" && len(git.Operands) > 1 {
 			now := headOf(first(1))
@@ -68,6 +67,8 @@ func (g *checkouts) runs(script *shell.Script, i int, git shell.Git, at checkout
 		if first(0).Text == "branch" {
 			return g.with(st, at, headOf(first(1)))
 		}
+	case "config":
+		return configured(git, strings.ToLower(first(0).Begins()), st)
 	case "bisect":
 		return g.with(st, at, head{why: "git bisect switches to commits"})
 	case "worktree":
@@ -89,6 +90,30 @@ func (g *checkouts) runs(script *shell.Script, i int, git shell.Git, at checkout
 		return g.initialized(git, first(0), at, st)
 	}
 	return st
+}
+
+// renamed returns the state after "git branch", which may rename the current branch.
+func (g *checkouts) renamed(git shell.Git, from, to shell.Word, at checkout, st *lineState) *lineState {
+	switch {
+	case git.Has("set-upstream-to", "unset-upstream"):
+		next := *st
+		next.config = "the line changes the upstream of a branch"
+		return &next
+	case git.Has("move") && (len(git.Operands) < 2 || !from.Literal || headOf(from).ref == at.head.ref):
+		return g.with(st, at, headOf(to))
+	}
+	return st
+}
+
+// configured returns the state after "git config", which may change what a push does.
+func configured(git shell.Git, key string, st *lineState) *lineState {
+	changes := slices.ContainsFunc([]string{"push.", "remote.", "branch.", "alias.", "include"}, func(section string) bool { return strings.HasPrefix(key, section) })
+	if !git.Open && (len(git.Operands) == 1 || !changes) {
+		return st
+	}
+	next := *st
+	next.config = "the line changes the configuration of git"
+	return &next
 }
 
 // newCheckout returns the state with a checkout in a directory that a command names.
@@ -257,13 +282,13 @@ func isRemote(ref, name string) bool {
 
 // isCommit reports whether a name is an expression for a commit.
 func isCommit(name string) bool {
-	return strings.ContainsAny(name, "~^:") || strings.Contains(name, "@{") || len(name) >= 7 && strings.Trim(name, "0123456789abcdef") == ""
+	return name == "HEAD" || name == "@" || strings.ContainsAny(name, "~^:") || strings.Contains(name, "@{") || len(name) >= 7 && strings.Trim(name, "0123456789abcdef") == ""
 }
 
 // unmoving reports whether a subcommand of git neither switches a branch nor makes a checkout nor can
 // be an alias.
 func unmoving(sub string) bool {
-	return builtin(sub) && !slices.Contains([]string{"checkout", "switch", "branch", "symbolic-ref", "rebase", "stash", "bisect", "worktree", "clone", "init"}, sub)
+	return builtin(sub) && !slices.Contains([]string{"checkout", "switch", "branch", "symbolic-ref", "rebase", "stash", "bisect", "config", "worktree", "clone", "init"}, sub)
 }
 
 // builtin reports whether a subcommand is one of git's own, so that an alias of this name has no
@@ -282,7 +307,7 @@ const builtins = " add am annotate apply archive bisect blame branch bugreport b
 const maxAliases = 4
 
 // aliased returns a command of git with its alias replaced, and why this is not possible.
-func (g *checkouts) aliased(c *shell.Command, git shell.Git, at checkout, depth int) (shell.Git, string) {
+func (g *checkouts) aliased(c *shell.Command, git shell.Git, at checkout, st *lineState, depth int) (shell.Git, string) {
 	sub := git.Sub.Text
 	switch {
 	case !git.Sub.Literal:
@@ -292,7 +317,7 @@ func (g *checkouts) aliased(c *shell.Command, git shell.Git, at checkout, depth 
 	case sub == "flow" || sub == "town":
 		return git, "git " + sub + " switches branches"
 	}
-	config, err := g.config(c, git, at)
+	config, err := g.config(c, git, at, st)
 	if err != nil {
 		return git, Shorten(err.Error())
 	}
@@ -321,7 +346,7 @@ func (g *checkouts) aliased(c *shell.Command, git shell.Git, at checkout, depth 
 	}
 	inner, _ := script.Commands[0].Git()
 	inner.Global = append(slices.Clip(git.Global), inner.Global...)
-	return g.aliased(&script.Commands[0], inner, at, depth+1)
+	return g.aliased(&script.Commands[0], inner, at, st, depth+1)
 }
 
 // harmless reports whether a shell line neither switches branches nor pushes.
@@ -334,7 +359,10 @@ func harmless(line string) bool {
 }
 
 // config returns the configuration for a command.
-func (g *checkouts) config(c *shell.Command, git shell.Git, at checkout) (*gitdir.Config, error) {
+func (g *checkouts) config(c *shell.Command, git shell.Git, at checkout, st *lineState) (*gitdir.Config, error) {
+	if st.config != "" {
+		return nil, errors.New(st.config)
+	}
 	var more []string
 	for _, o := range git.Global {
 		if o.Name == "c" && o.Valued {
@@ -344,26 +372,37 @@ func (g *checkouts) config(c *shell.Command, git shell.Git, at checkout) (*gitdi
 	return g.reader.Config(at.repo, c.Env(), more)
 }
 
-// pushed returns what a command may change in a remote repository, and whether it pushes.
-func (g *checkouts) pushed(script *shell.Script, i int) (list []head, pushes bool) {
+// pushed returns what a command may change in a remote repository.
+func (g *checkouts) pushed(script *shell.Script, i int) []head {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	c := &script.Commands[i]
+	list, known := g.pushes[c]
+	if !known {
+		list = g.push(script, i)
+		g.pushes[c] = list
+	}
+	return list
+}
+
+func (g *checkouts) push(script *shell.Script, i int) (list []head) {
 	c := &script.Commands[i]
 	git, ok := c.Git()
 	if !ok || git.Sub.Literal && builtin(git.Sub.Text) && !slices.Contains([]string{"push", "send-pack", "subtree"}, git.Sub.Text) {
-		return nil, false
+		return nil
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	at := g.place(c, g.state(script, c.Before()))
-	git, why := g.aliased(c, git, at, 0)
+	st := g.state(script, c.Before())
+	at := g.place(c, st)
+	git, why := g.aliased(c, git, at, st, 0)
 	switch {
 	case why != "":
-		return []head{{why: why}}, true
+		return []head{{why: why}}
 	case git.Sub.Text == "subtree" && len(git.Operands) > 0 && git.Operands[0].Text == "push":
 		git.Operands = git.Operands[1:]
 	case git.Sub.Text != "push" && git.Sub.Text != "send-pack":
-		return nil, false
+		return nil
 	case git.Open:
-		return []head{{why: "the line computes the words of git push"}}, true
+		return []head{{why: "the line computes the words of git push"}}
 	}
 	push := gitdir.Push{All: git.Has("all", "branches"), Mirror: git.Has("mirror"), Tags: git.Has("tags"), Delete: git.Has("delete"), Prune: git.Has("prune")}
 	specs := git.Operands
@@ -384,20 +423,20 @@ func (g *checkouts) pushed(script *shell.Script, i int) (list []head, pushes boo
 		}
 	}
 	if len(specs) > 0 && len(push.Refspecs) == 0 && !push.All && !push.Tags && !push.Mirror {
-		return list, true
+		return list
 	}
-	return append(list, g.refs(c, git, at, push)...), true
+	return append(list, g.refs(c, git, at, st, push)...)
 }
 
 // refs returns what a push with known words changes.
-func (g *checkouts) refs(c *shell.Command, git shell.Git, at checkout, push gitdir.Push) (list []head) {
+func (g *checkouts) refs(c *shell.Command, git shell.Git, at checkout, st *lineState, push gitdir.Push) (list []head) {
 	if at.key == "" && at.head.why == "" && !push.Complete() {
 		return nil // outside of a repository git refuses
 	}
 	config := &gitdir.Config{}
 	var err error
 	if !push.Complete() && at.repo != nil {
-		config, err = g.config(c, git, at)
+		config, err = g.config(c, git, at, st)
 	}
 	var refs []string
 	if err == nil {
@@ -424,6 +463,9 @@ func needsHead(push gitdir.Push) bool {
 
 // computedSpec returns what a refspec with a computed piece may change.
 func computedSpec(w shell.Word) head {
+	if _, to, ok := strings.Cut(w.Ends(), ":"); ok && to != "" {
+		return head{ref: heads + strings.TrimPrefix(to, heads)}
+	}
 	begin := strings.TrimPrefix(w.Begins(), "+")
 	if _, to, ok := strings.Cut(begin, ":"); ok {
 		begin = to

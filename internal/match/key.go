@@ -275,8 +275,7 @@ func (f *Facts) branches() (names []string) {
 func (f *Facts) pushed() (names []string) {
 	for _, script := range f.Scripts() {
 		for i := range script.Commands {
-			list, _ := f.checkouts().pushed(script, i)
-			for _, ref := range list {
+			for _, ref := range f.checkouts().pushed(script, i) {
 				if !script.Commands[i].Again() {
 					names = append(names, ref.String())
 				}

@@ -525,8 +525,7 @@ func (c *compiled) fitsCheckout(f *Facts, script *shell.Script, i int) bool {
 		return true
 	}
 	found := false
-	list, _ := f.checkouts().pushed(script, i)
-	for _, ref := range list {
+	for _, ref := range f.checkouts().pushed(script, i) {
 		fits := ref.fits(c.pushes, sure)
 		if sure && !fits {
 			return false
@@ -769,16 +768,7 @@ func (m *Matcher) explain(f *Facts) string {
 			words = append(words, "url "+Shorten(address))
 		}
 	}
-	for key, part := range map[string]struct {
-		patterns []policyfile.Pattern
-		texts    func(*Facts) []string
-	}{"content": {c.source.Content, (*Facts).content}, "prompt": {c.source.Prompt, (*Facts).prompt}, "text": {c.source.Text, (*Facts).texts}} {
-		for _, p := range newTextPatterns(part.patterns) {
-			if slices.ContainsFunc(part.texts(f), p.in) {
-				words = append(words, fmt.Sprintf("%s %q", key, p.source))
-			}
-		}
-	}
+	words = append(words, c.explainTexts(f)...)
 	if c.ended != nil {
 		words = append(words, "failed "+strconv.FormatBool(*c.ended))
 	}
@@ -793,6 +783,21 @@ func (m *Matcher) explain(f *Facts) string {
 	}
 	slices.Sort(words)
 	return strings.Join(slices.Compact(words), ", ")
+}
+
+// explainTexts describes the patterns that match texts.
+func (c *compiled) explainTexts(f *Facts) (words []string) {
+	for key, part := range map[string]struct {
+		patterns []policyfile.Pattern
+		texts    func(*Facts) []string
+	}{"content": {c.source.Content, (*Facts).content}, "prompt": {c.source.Prompt, (*Facts).prompt}, "text": {c.source.Text, (*Facts).texts}} {
+		for _, p := range newTextPatterns(part.patterns) {
+			if slices.ContainsFunc(part.texts(f), p.in) {
+				words = append(words, fmt.Sprintf("%s %q", key, p.source))
+			}
+		}
+	}
+	return words
 }
 
 // Shorten converts text to one line of at most about 80 bytes.

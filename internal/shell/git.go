@@ -156,5 +156,13 @@ func (w Word) Begins() string {
 	return w.Text
 }
 
+// Ends returns the known end of a word.
+func (w Word) Ends() string {
+	if w.c == nil {
+		return w.Text
+	}
+	return w.c.code[strings.LastIndexByte(w.c.code, hole)+1:]
+}
+
 // Path returns the text of a word, with ~ for the home directory, and whether it is known.
 func (w Word) Path() (string, bool) { return knownText(w) }

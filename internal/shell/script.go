@@ -577,43 +577,7 @@ func (w *walker) command(words []Word, at place) {
 	if at.parent >= 0 {
 		w.s.Commands[at.parent].wraps = true
 	}
-	switch c.key {
-	case "cd", "chdir", "pushd", "popd":
-		w.enterDir(c.key, words[1:])
-	case "gh", "glab", "hub":
-		w.acts()
-	case "unset":
-		for _, a := range words[1:] {
-			w.sends(a.Text, "", true)
-		}
-	case "set":
-		w.setArgs(words[1:])
-	case "shift":
-		w.shifted = true
-	case "alias":
-		w.aliases(words[1:], at)
-	case "read", "printf", "mapfile", "readarray", "getopts":
-		w.readVars(c.key, words[1:], &at)
-	case "mv", "cp", "install":
-		w.transfers(c.key, words[1:])
-		if c.key == "mv" {
-			w.moves(words[1:])
-		}
-	case "git":
-		w.acts()
-		if len(words) > 2 && words[1].Literal && words[1].Text == "mv" {
-			w.transfers("mv", words[2:])
-			w.moves(words[2:])
-		}
-	case "ln", "mount":
-		w.moves(words[1:])
-	case "rm", "shred", "rimraf", "srm", "trash", "unlink", "rmdir", "find":
-		w.deletesMoved(words, at)
-	case "npm", "pnpm", "yarn", "bun":
-		w.packageScripts(c.Name, words[1:], at)
-	default:
-		w.runsFiles(c.key, words[1:], at)
-	}
+	w.effects(c.key, c.Name, words, at)
 	if strings.IndexByte(c.Path, '/') >= 0 && !c.computed && w.mayHaveWritten() {
 		in := at
 		in.parent = len(w.s.Commands) - 1
@@ -622,6 +586,47 @@ func (w *walker) command(words []Word, at place) {
 	if row != nil {
 		at.parent = len(w.s.Commands) - 1
 		w.run(row, c.Name, words[1:], at)
+	}
+}
+
+// effects records what a command changes for the rest of the line.
+func (w *walker) effects(key, name string, words []Word, at place) {
+	switch args := words[1:]; key {
+	case "cd", "chdir", "pushd", "popd":
+		w.enterDir(key, args)
+	case "gh", "glab", "hub":
+		w.acts()
+	case "unset":
+		for _, a := range args {
+			w.sends(a.Text, "", true)
+		}
+	case "set":
+		w.setArgs(args)
+	case "shift":
+		w.shifted = true
+	case "alias":
+		w.aliases(args, at)
+	case "read", "printf", "mapfile", "readarray", "getopts":
+		w.readVars(key, args, &at)
+	case "mv", "cp", "install":
+		w.transfers(key, args)
+		if key == "mv" {
+			w.moves(args)
+		}
+	case "git":
+		w.acts()
+		if len(args) > 1 && args[0].Literal && args[0].Text == "mv" {
+			w.transfers("mv", args[1:])
+			w.moves(args[1:])
+		}
+	case "ln", "mount":
+		w.moves(args)
+	case "rm", "shred", "rimraf", "srm", "trash", "unlink", "rmdir", "find":
+		w.deletesMoved(words, at)
+	case "npm", "pnpm", "yarn", "bun":
+		w.packageScripts(name, args, at)
+	default:
+		w.runsFiles(key, args, at)
 	}
 }
 

@@ -35,7 +35,10 @@ func (w *walker) stmt(st *syntax.Stmt, at *place) {
 	}
 	defer w.leave()
 	if st.Background {
-		defer func(before where) { w.where = before }(w.where)
+		defer func(before state) { // the next command does not wait for it
+			w.state = oneOf(before, w.state)
+			w.where = before.where
+		}(w.state)
 	}
 	if b, ok := st.Cmd.(*syntax.BinaryCmd); ok {
 		dir := w.dir
