@@ -476,7 +476,7 @@ func (c *compiled) fitsCommands(f *Facts, exceptions []*compiled) bool {
 	if len(c.pushes) > 0 && !f.mayRunGit() {
 		return false
 	}
-	if len(c.Command) > 0 && !slices.ContainsFunc(c.Command, func(p *command) bool { _, found := f.find(p, least); return found }) {
+	if len(c.Command) > 0 && !c.namesCommand(f) {
 		return false
 	}
 	type place struct {
@@ -497,6 +497,11 @@ func (c *compiled) fitsCommands(f *Facts, exceptions []*compiled) bool {
 		}
 	}
 	return fitsItems(places, exceptions, func(c *compiled, at place) bool { return c.fitsCommand(f, at.script, at.i) }, c)
+}
+
+// namesCommand reports whether a command pattern matches a command of the call.
+func (c *compiled) namesCommand(f *Facts) bool {
+	return slices.ContainsFunc(c.Command, func(p *command) bool { _, found := f.find(p, c.reading.least()); return found })
 }
 
 // fitsCall is fitsCommands for a call without a shell line: its checkouts are the ones of its files.
