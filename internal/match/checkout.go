@@ -195,13 +195,9 @@ func (g *checkouts) state(script *shell.Script, step *shell.Step) *lineState {
 	if st := g.states[step]; st != nil {
 		return st
 	}
-	var st *lineState
-	for _, before := range step.After {
-		if next := g.state(script, before); st == nil {
-			st = next
-		} else {
-			st = g.either(st, next)
-		}
+	st := g.state(script, step.After)
+	for _, before := range step.Or {
+		st = g.either(st, g.state(script, before))
 	}
 	if step.Command >= 0 {
 		st = g.after(script, step.Command, st)

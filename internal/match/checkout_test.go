@@ -237,6 +237,47 @@ func TestExceptBranch(t *testing.T) {
 	}
 }
 
+// An exception of a rule about files excludes the files of a checkout, and an allow needs a known one.
+func TestBranchOfFilesExceptAndAllow(t *testing.T) {
+	t.Parallel()
+	dir := makeCheckouts(t)
+	except, err := (&FactCache{}).Matcher(&policyfile.Match{Writes: []string{"**/src/**"}}, []policyfile.Match{{Branch: []string{"topic"}}}, "", Reading{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	allow, err := (&FactCache{}).Matcher(&policyfile.Match{Tool: []string{"edit"}, Branch: []string{"topic"}}, nil, "", Reading{Allow: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := func(names ...string) grapnel.Tool {
+		var tool grapnel.Tool
+		for _, name := range names {
+			tool.Paths = append(tool.Paths, grapnel.Path{Path: name, Use: grapnel.UseWrite})
+		}
+		return tool
+	}
+	for _, test := range []struct {
+		tool          grapnel.Tool
+		blocks, allow bool
+	}{
+		{file("../main/src/a"), true, false},
+		{file("src/a"), false, true},
+		{file("src/a", "../main/src/b"), true, false},
+		{file("../src/a"), true, false}, // outside of both
+		{grapnel.Tool{Commands: []string{"rm src/a"}}, false, false},
+		{grapnel.Tool{Commands: []string{"rm ../main/src/a"}}, true, false},
+		{grapnel.Tool{Commands: []string{"cd ../main; rm src/a"}}, true, false},
+	} {
+		ev := callIn(filepath.Join(dir, "topic"), test.tool)
+		if got, err := except.Match(ev, nil); got != test.blocks || err != nil {
+			t.Errorf("%+v: block %v, %v, want %v", test.tool, got, err, test.blocks)
+		}
+		if got, err := allow.Match(ev, nil); got != test.allow || err != nil {
+			t.Errorf("%+v: allow %v, %v, want %v", test.tool, got, err, test.allow)
+		}
+	}
+}
+
 // A branch is read for each event: a daemon keeps the rules, but no branch.
 func TestBranchIsReadForEachEvent(t *testing.T) {
 	t.Parallel()

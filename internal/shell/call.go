@@ -37,8 +37,8 @@ func (w *walker) define(name string, f function) {
 }
 
 // readings reads a command again with the known values inserted, and with functions and aliases
-// of the line expanded. It calls known before the first such reading.
-func (w *walker) readings(c *syntax.CallExpr, words []Word, at *place, known func()) {
+// of the line expanded. from is the state before the command.
+func (w *walker) readings(c *syntax.CallExpr, words []Word, at *place, from start) {
 	if w.subst > 0 || len(words) == 0 {
 		if w.subst > 0 && len(words) > 0 {
 			w.calls(c, words, w.expand(words, at), at)
@@ -61,7 +61,7 @@ func (w *walker) readings(c *syntax.CallExpr, words []Word, at *place, known fun
 				break
 			}
 			if w.subst == 1 {
-				known()
+				w.restate(c, words, at, from)
 			}
 			if len(again) > 0 {
 				subst := w.subst

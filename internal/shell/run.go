@@ -72,6 +72,7 @@ func (w *walker) run(row *program, name string, args []Word, at place) {
 // behind returns the place of a command that a wrapper runs.
 func (at place) behind(name string) place {
 	at.via = append(slices.Clip(at.via), name)
+	at.away = at.away || isAway(name)
 	at.depth++
 	return at
 }
@@ -104,16 +105,19 @@ func (w *walker) branch(row *program, name string, args []Word, at place) {
 
 // wrapper reads the options of a command that runs another one, then the other command.
 func (w *walker) wrapper(row *program, name string, args []Word, at place) {
-	env, before := w.env, w.where
-	defer func() {
-		if w.env = env; row.runs == runsEnv {
-			w.where = before
-		}
-	}()
-	if row.name == "git submodule foreach" {
-		defer func(forked bool) { w.forked = forked }(w.forked)
-		w.forked = true
+	before := w.where
+	w.forked = before.forked || row.name == "git submodule foreach"
+	w.wrapperWords(row, name, args, at)
+	switch w.env = before.env; {
+	case row.runs == runsEnv:
+		w.where = before
+	case !before.forked && row.name == "git submodule foreach":
+		w.forked = false
 	}
+}
+
+// wrapperWords reads the words of a wrapper.
+func (w *walker) wrapperWords(row *program, name string, args []Word, at place) {
 	r := wrapperScan{walker: w, row: row, name: name, at: at, skip: int(row.skip), opened: row.open == "*"}
 	r.s = scanner{rows: []*program{row}, args: args, late: row.style&settled == 0}
 	for r.s.scan() {

@@ -98,22 +98,22 @@ type Command struct {
 	// Dir is the target of an earlier literal cd in the same line, as written, with relative
 	// targets joined. It is empty for the initial directory and for an unknown one.
 	Dir string
+	// Input is the literal text of a here-document or here-string for the command.
+	Input string
 	// Lost means that the command may run in another directory than Dir: after a cd to a computed
 	// directory or under a condition, or on another machine.
 	Lost bool
-	// Input is the literal text of a here-document or here-string for the command.
-	Input string
 
-	files    []File // from redirections and code
-	key      string // Name in lower case; patterns compare it
-	program  Word   // the word at the position of the program
-	computed bool   // the program is not known for certain
-	help     bool   // the command only prints its help
-	parent   int    // index of the wrapper in Script.Commands, or -1
-	wraps    bool   // it is a wrapper of another command
-	again    bool   // see Again
-	before   *Step
-	env      *setVar
+	computed bool    // the program is not known for certain
+	help     bool    // the command only prints its help
+	wraps    bool    // it is a wrapper of another command
+	again    bool    // see Again
+	files    []File  // from redirections and code
+	key      string  // Name in lower case; patterns compare it
+	program  Word    // the word at the position of the program
+	parent   int     // index of the wrapper in Script.Commands, or -1
+	before   *Step   // see Before
+	env      *setVar // see Env
 }
 
 // String formats the command on one line, for messages.
@@ -262,6 +262,7 @@ type place struct {
 
 	stdin []*syntax.Redirect // redirections of the statement
 	from  *syntax.Stmt       // the statement that is piped into it, or nil
+	away  bool               // it runs on another machine
 	sh    bool               // read by sh, which may or may not be Bash
 	posix string             // why Bash's grammar failed, if the POSIX grammar is used
 }
@@ -537,7 +538,7 @@ func (w *walker) command(words []Word, at place) {
 		program: words[0],
 		parent:  at.parent,
 		Dir:     w.dir,
-		Lost:    w.lost && !w.same || w.forked || len(at.via) > 0 && isAway(at.via),
+		Lost:    w.lost && !w.same || w.forked || at.away,
 		before:  w.did,
 		env:     w.env,
 	}

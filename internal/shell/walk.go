@@ -131,7 +131,9 @@ func (w *walker) binary(b *syntax.BinaryCmd, at *place) {
 			w.perhaps(func() { w.stmt(b.Y, &right) })
 		}
 	}
-	w.state = oneOf(append(failed, w.state)...)
+	if failed != nil {
+		w.state = oneOf(append(failed, w.state)...)
+	}
 }
 
 func isPipe(b *syntax.BinaryCmd) bool { return b.Op == syntax.Pipe || b.Op == syntax.PipeAll }
@@ -306,7 +308,7 @@ func (w *walker) call(c *syntax.CallExpr, at *place) {
 		defer func() { w.env = env }()
 		w.sendsAssigned(c.Assigns, at)
 	}
-	before, from := w.state, len(w.s.Commands)
+	from := start{w.state, len(w.s.Commands)}
 	words := make([]Word, 0, len(c.Args))
 	first := c.Args[0]
 	words = w.words(at, first, words)
@@ -332,7 +334,7 @@ func (w *walker) call(c *syntax.CallExpr, at *place) {
 	for _, a := range c.Args {
 		w.parts(a.Parts, at, unquoted)
 	}
-	w.readings(c, words, at, func() { w.restate(c, words, at, before, from) })
+	w.readings(c, words, at, from)
 }
 
 // spelledOption reports whether code is an option with a hole between its letters, -r${x}f, or

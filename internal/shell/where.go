@@ -32,11 +32,12 @@ type setVar struct {
 	before *setVar
 }
 
-// A Step is what a line did before a command, as far as it may matter to repositories: after a
-// command of git, or after one of several steps.
+// A Step is what a line did before a command, as far as it may matter to repositories: a command of
+// git, after other steps. A nil Step is the beginning of the line.
 type Step struct {
 	Command int     // index in Script.Commands; -1 = none
-	After   []*Step // the step before it, or the possible ones. A nil step is the beginning of the line
+	After   *Step   // the step before it
+	Or      []*Step // other steps that may be before it instead
 }
 
 // Before returns the last step before the command. It is nil at the beginning of the line.
@@ -95,23 +96,23 @@ func (w *walker) sendsAssigned(list []*syntax.Assign, at *place) {
 // acts records a step after the last command.
 func (w *walker) acts() {
 	w.changes++
-	w.did = &Step{Command: len(w.s.Commands) - 1, After: []*Step{w.did}}
+	w.did = &Step{Command: len(w.s.Commands) - 1, After: w.did}
 }
 
 // oneOf returns the state after one of several ends.
 func oneOf(ends ...state) state {
-	last := ends[len(ends)-1]
-	var after []*Step
+	first, last := &ends[0], ends[len(ends)-1]
+	var or []*Step
 	for _, end := range ends {
-		if path.Clean(end.dir) != path.Clean(ends[0].dir) || end.lost != ends[0].lost || end.forked || end.env != ends[0].env {
+		if path.Clean(end.dir) != path.Clean(first.dir) || end.lost != first.lost || end.forked || end.env != first.env {
 			last.forked = true
 		}
-		if !slices.Contains(after, end.did) {
-			after = append(after, end.did)
+		if end.did != first.did && !slices.Contains(or, end.did) {
+			or = append(or, end.did)
 		}
 	}
-	if len(after) > 1 {
-		last.did = &Step{Command: -1, After: after}
+	if or != nil {
+		last.did = &Step{Command: -1, After: first.did, Or: or}
 	}
 	return last
 }
@@ -140,7 +141,7 @@ func (w *walker) repeated(body func()) {
 		c := &w.s.Commands[i]
 		c.Lost = c.Lost || w.forked && !before.forked
 		if w.did != before.did {
-			c.before = &Step{Command: -1, After: []*Step{c.before, w.did}}
+			c.before = &Step{Command: -1, After: c.before, Or: []*Step{w.did}}
 		}
 	}
 }
@@ -148,17 +149,24 @@ func (w *walker) repeated(body func()) {
 // A body is a range of commands in the declaration of a function.
 type body struct{ first, end, changes int }
 
+// A start is the state before a command, and the index that the command gets.
+type start struct {
+	state
+
+	command int
+}
+
 // restate is called before the first reading of a command with values for its computed words. If these
 // have one value each, that reading takes the place of the one before.
-func (w *walker) restate(c *syntax.CallExpr, words []Word, at *place, before state, from int) {
-	if !has("git cd chdir pushd", words[0].Text) || from >= len(w.s.Commands) {
+func (w *walker) restate(c *syntax.CallExpr, words []Word, at *place, from start) {
+	if !has("git cd chdir pushd", words[0].Text) || from.command >= len(w.s.Commands) {
 		return
 	}
 	if len(words) == 2 && words[0].Text == "cd" && inCheckout(words[1]) {
 		return
 	}
 	first := w.state
-	w.state = before
+	w.state = from.state
 	for _, a := range c.Args {
 		values, why := w.targets(at, a)
 		if len(values) > 1 || why != "" || len(values) == 0 && a.Lit() == "" {
@@ -167,7 +175,7 @@ func (w *walker) restate(c *syntax.CallExpr, words []Word, at *place, before sta
 			return
 		}
 	}
-	w.s.Commands[from].again = true
+	w.s.Commands[from.command].again = true
 }
 
 // mayFail reports whether the line probably continues after a statement failed. The usual commands
@@ -181,12 +189,22 @@ func mayFail(st *syntax.Stmt) bool {
 	if len(c.Args) == 0 {
 		return false
 	}
-	if c.Args[0].Lit() != "git" {
-		return !has("cd pushd popd mkdir echo printf export true : pwd ls touch set source .", c.Args[0].Lit())
+	switch c.Args[0].Lit() {
+	case "cd", "pushd", "popd", "mkdir", "echo", "printf", "export", "true", ":", "pwd", "ls", "touch", "set", "source", ".":
+		return false
+	case "git":
+		return slices.ContainsFunc(c.Args, func(a *syntax.Word) bool { return asks(a.Lit()) })
 	}
-	return slices.ContainsFunc(c.Args, func(a *syntax.Word) bool {
-		return has("diff grep rev-parse show-ref merge-base ls-remote check-ignore cat-file config", a.Lit())
-	})
+	return true
+}
+
+// asks reports whether a subcommand of git answers by its exit code.
+func asks(sub string) bool {
+	switch sub {
+	case "diff", "grep", "rev-parse", "show-ref", "merge-base", "ls-remote", "check-ignore", "cat-file", "config":
+		return true
+	}
+	return false
 }
 
 // leaves reports whether nothing of the line runs after a statement.
@@ -200,15 +218,14 @@ func leaves(st *syntax.Stmt) bool {
 	return false
 }
 
-// away lists the wrappers whose commands run on another machine, or with other files.
-const away = "ssh autossh docker docker-compose podman nerdctl crictl kubectl oc adb gcloud fly doctl eb vagrant heroku lxc multipass"
-
-// isAway reports whether a command runs behind such a wrapper.
-func isAway(via []string) bool {
-	return slices.ContainsFunc(via, func(name string) bool {
-		name, _, _ = strings.Cut(name, " ")
-		return has(away, name)
-	})
+// isAway reports whether a wrapper runs its command on another machine, or with other files.
+func isAway(wrapper string) bool {
+	name, _, _ := strings.Cut(wrapper, " ")
+	switch name {
+	case "ssh", "autossh", "docker", "docker-compose", "podman", "nerdctl", "crictl", "kubectl", "oc", "adb", "gcloud", "fly", "doctl", "eb", "vagrant", "heroku", "lxc", "multipass":
+		return true
+	}
+	return false
 }
 
 // enterDir handles cd, pushd and popd.
