@@ -279,6 +279,24 @@ func (p *Repo) Refs(prefix string) ([]string, error) {
 	return slices.Compact(refs), err
 }
 
+// Elsewhere reports whether another checkout of the repository is on a branch. git does not switch to
+// such a branch.
+func (p *Repo) Elsewhere(ref string) bool {
+	others := []string{p.Common}
+	links, _ := os.ReadDir(filepath.Join(p.Common, "worktrees"))
+	for _, link := range links {
+		others = append(others, filepath.Join(p.Common, "worktrees", link.Name()))
+	}
+	return slices.ContainsFunc(others, func(dir string) bool {
+		if dir == p.Dir {
+			return false
+		}
+		text, err := p.reader.file(filepath.Join(dir, "HEAD"), maxSmall)
+		to, _ := symbolic(text)
+		return err == nil && to == ref
+	})
+}
+
 // Earlier returns the branch that the checkout was on before the n-th last switch, as in @{-n}. It may
 // be the name of a commit.
 func (p *Repo) Earlier(n int) (string, error) {

@@ -27,8 +27,6 @@ type head struct {
 	ref  string // full name, such as refs/heads/main; empty = none: a detached HEAD, or no repository
 	open bool   // ref is only the beginning of the name
 	why  string // why it is not known; empty = known
-
-	missing bool // git refuses the command that would switch to it
 }
 
 const heads = "refs/heads/"
@@ -94,6 +92,7 @@ type lineState struct {
 	made   []checkout          // checkouts that the line makes; dir is their top directory
 	config string              // why the configuration is not the one in the files
 	why    string              // why the branch of any checkout may be another one
+	failed bool                // the last command fails
 }
 
 // switched is the branch that a line gives to a checkout, and the one before it.
@@ -195,14 +194,36 @@ func (g *checkouts) state(script *shell.Script, step *shell.Step) *lineState {
 	if st := g.states[step]; st != nil {
 		return st
 	}
-	st := g.state(script, step.After)
-	for _, before := range step.Or {
-		st = g.either(st, g.state(script, before))
+	var st *lineState
+	if ends := append([]*shell.Step{step.After}, step.Or...); len(ends) == 1 {
+		st = g.state(script, step.After)
+	} else {
+		st = g.joined(script, ends)
 	}
 	if step.Command >= 0 {
-		st = g.after(script, step.Command, st)
+		before := *st
+		before.failed = false
+		st = g.after(script, step.Command, &before)
 	}
 	g.states[step] = st
+	return st
+}
+
+// joined returns the state after one of several steps. A step that fails is not the end, if another one
+// runs instead of it: "git switch x || git switch -c x".
+func (g *checkouts) joined(script *shell.Script, ends []*shell.Step) *lineState {
+	var st *lineState
+	for i, end := range ends {
+		next := g.state(script, end)
+		follows := func(other *shell.Step) bool { return other != nil && other.Command >= 0 && other.After == end }
+		switch {
+		case next.failed && !slices.ContainsFunc(ends, follows) && (st != nil || i < len(ends)-1):
+		case st == nil:
+			st = next
+		default:
+			st = g.either(st, next)
+		}
+	}
 	return st
 }
 
@@ -217,10 +238,7 @@ func (g *checkouts) either(a, b *lineState) *lineState {
 	for _, one := range []*lineState{a, b} {
 		for key := range one.heads {
 			first, second := g.headIn(a, key), g.headIn(b, key)
-			switch {
-			case first.missing:
-				first = second
-			case first != second && !second.missing:
+			if first != second {
 				first = head{why: underCondition}
 			}
 			st.heads[key] = switched{now: first, before: head{why: underCondition}}

@@ -48,8 +48,15 @@ func (g *checkouts) runs(script *shell.Script, i int, git shell.Git, at checkout
 	}
 	switch git.Sub.Text {
 	case "checkout", "switch":
+		if g.refused(git, at) {
+			next := *st
+			next.failed = true
+			return &next
+		}
 		if now, ok := g.target(script, i, git, at, st); ok {
-			return g.with(st, at, now)
+			next := g.with(st, at, now)
+			next.failed = strings.HasPrefix(now.why, noBranch)
+			return next
 		}
 	case "branch":
 		return g.renamed(git, first(0), first(max(0, len(git.Operands)-1)), at, st)
@@ -116,22 +123,29 @@ func configured(git shell.Git, key string, st *lineState) *lineState {
 	return &next
 }
 
-// newCheckout returns the state with a checkout in a directory that a command names.
+// newCheckout returns the state with a checkout in a directory that a command names. git refuses a
+// directory with files.
 func (g *checkouts) newCheckout(dir shell.Word, at checkout, repo *gitdir.Repo, now head, st *lineState) *lineState {
 	name, ok := dir.Path()
 	if !ok || at.dir == "" && !filepath.IsAbs(home.Expand(name)) {
 		return st
 	}
-	return withMade(st, RealPath(home.Absolute(name, at.dir)), repo, now)
+	top := g.realPath(home.Absolute(name, at.dir))
+	if entries, _ := os.ReadDir(top); len(entries) > 0 {
+		return st
+	}
+	return withMade(st, top, repo, now)
 }
 
 // initialized returns the state after "git init". It leaves a repository as it is.
 func (g *checkouts) initialized(git shell.Git, dir shell.Word, at checkout, st *lineState) *lineState {
-	if name, ok := dir.Path(); ok && at.dir != "" {
-		there := g.at(above(RealPath(home.Absolute(name, at.dir))), st)
-		if there.repo != nil && there.repo.Top == RealPath(home.Absolute(name, at.dir)) {
-			return st
-		}
+	name, ok := dir.Path()
+	if !ok || at.dir == "" {
+		return st
+	}
+	top := g.realPath(home.Absolute(name, at.dir))
+	if there := g.at(above(top), st); there.repo != nil && there.repo.Top == top {
+		return st
 	}
 	now := head{ref: heads + "master"}
 	if b, ok := git.Option("initial-branch", "b"); ok {
@@ -139,7 +153,7 @@ func (g *checkouts) initialized(git shell.Git, dir shell.Word, at checkout, st *
 	} else if c, err := g.reader.Config(nil, nil, nil); err == nil && c.Get("init.defaultbranch") != "" {
 		now.ref = heads + c.Get("init.defaultbranch")
 	}
-	return g.newCheckout(dir, at, nil, now, st)
+	return withMade(st, top, nil, now)
 }
 
 // addWorktree returns the state after "git worktree add".
@@ -150,6 +164,8 @@ func (g *checkouts) addWorktree(git shell.Git, at checkout, st *lineState) *line
 	dir, now := git.Operands[1], head{}
 	name, _ := dir.Path()
 	switch b, ok := git.Option("b", "B"); {
+	case ok && g.refused(git, at):
+		return st
 	case ok:
 		now = headOf(b)
 	case git.Has("detach"):
@@ -238,6 +254,27 @@ func (g *checkouts) earlier(text string, at checkout, st *lineState) head {
 	return g.meaning(shell.Word{Text: name, Literal: true}, at)
 }
 
+// noBranch is the beginning of why a switch to a missing branch fails.
+const noBranch = "there is no branch "
+
+// refused reports whether git certainly refuses to switch: the new branch exists, or another checkout
+// is on the branch.
+func (g *checkouts) refused(git shell.Git, at checkout) bool {
+	if at.repo == nil {
+		return false
+	}
+	if b, ok := git.Option("b", "create"); ok {
+		has, err := at.repo.Has(heads + b.Text)
+		return b.Literal && has && err == nil
+	}
+	if len(git.Operands) != 1 || git.Has("ignore-other-worktrees", "detach", "orphan", "patch") || git.Paths >= 0 || !git.Operands[0].Literal {
+		return false
+	}
+	ref := heads + git.Operands[0].Text
+	has, err := at.repo.Has(ref)
+	return has && err == nil && ref != at.head.ref && at.repo.Elsewhere(ref)
+}
+
 // meaning returns the branch that a name means in a repository, or no branch for a tag or a commit.
 func (g *checkouts) meaning(w shell.Word, at checkout) head {
 	name := w.Text
@@ -271,7 +308,7 @@ func (g *checkouts) meaning(w shell.Word, at checkout) head {
 			return head{}
 		}
 	}
-	return head{why: "there is no branch " + Shorten(name), missing: true}
+	return head{why: noBranch + Shorten(name)}
 }
 
 // isRemote reports whether a reference is the branch of this name in a remote repository.
