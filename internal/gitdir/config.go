@@ -27,13 +27,9 @@ const maxIncludes = 10
 // the entries of its options -c, as key=value.
 func (r *Reader) Config(p *Repo, env, more []string) (*Config, error) {
 	c := &Config{}
-	in := including{Config: c, reader: r}
+	in := including{Config: c, reader: r, repo: p}
 	names := r.globals(env)
 	if p != nil {
-		in.dir = filepath.ToSlash(p.Dir)
-		if ref, err := p.Head(); err == nil {
-			in.branch = strings.TrimPrefix(ref, heads)
-		}
 		names = append(names, filepath.Join(p.Common, "config"))
 	}
 	for _, name := range names {
@@ -161,8 +157,7 @@ func (c *Config) Remotes() (names []string) {
 type including struct {
 	*Config
 	reader *Reader
-	dir    string // git directory, with slashes
-	branch string // current branch
+	repo   *Repo // nil = none
 }
 
 func (in *including) read(name string, depth int) error {
@@ -202,11 +197,16 @@ func (in *including) holds(condition, dir string) bool {
 	if strings.HasSuffix(pattern, "/") {
 		pattern += "**"
 	}
-	name := in.branch
+	if in.repo == nil && kind != "hasconfig" {
+		return false
+	}
+	name := ""
 	switch kind {
 	case "onbranch":
+		ref, _ := in.repo.Head()
+		name = strings.TrimPrefix(ref, heads)
 	case "gitdir", "gitdir/i":
-		name = in.dir
+		name = filepath.ToSlash(in.repo.Dir)
 		if rest, ok := strings.CutPrefix(pattern, "./"); ok {
 			pattern = filepath.ToSlash(dir) + "/" + rest
 		}

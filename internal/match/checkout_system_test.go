@@ -59,6 +59,8 @@ func git(dir, cwd, line string, args ...string) (string, error) {
 	return string(out), err
 }
 
+var templateDir string
+
 // template is a landscape of which each test gets a copy.
 var template = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "grapnel-landscape-")
@@ -68,6 +70,7 @@ var template = sync.OnceValues(func() (string, error) {
 	if dir, err = filepath.EvalSymlinks(dir); err != nil {
 		return "", err
 	}
+	templateDir = dir
 	out, err := git(dir, ".", "set -e\n"+landscape)
 	if err != nil {
 		err = fmt.Errorf("landscape: %w\n%s", err, out)
@@ -77,8 +80,8 @@ var template = sync.OnceValues(func() (string, error) {
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if dir, err := template(); err == nil {
-		_ = os.RemoveAll(dir)
+	if templateDir != "" {
+		_ = os.RemoveAll(templateDir)
 	}
 	os.Exit(code)
 }

@@ -125,6 +125,10 @@ func groups() []group {
 			{name: "100 rules, none matching", budget: 4000, today: 6400, unit: nanoseconds},
 			{name: "100 rules, 10 matching", budget: 15_000, unit: nanoseconds},
 		}},
+		{name: "branch", setup: setupBranch, targets: []target{
+			{name: "rule about a branch", budget: 100_000, unit: nanoseconds},
+			{name: "rule about a push", budget: 100_000, unit: nanoseconds},
+		}},
 		// One guard of 200 ms is the reference. Guards of equal priority cost as much as one, and a
 		// change that meets an earlier change costs one more call.
 		{name: "guards", setup: setupGuards, runs: 5, targets: []target{
