@@ -114,6 +114,9 @@ func (c *Command) In() (dir string, known bool) {
 		if s.kind != option || !s.valued || get(row.files, row.full(s.name, s.short)) != fileDir || s.operands > 0 && c.key == "git" {
 			continue
 		}
+		if dir == "" && inCheckout(s.value) {
+			continue
+		}
 		text, ok := knownText(s.value)
 		known = known && ok
 		dir = join(dir, text)
