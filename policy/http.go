@@ -104,7 +104,7 @@ func (p *fileParser) notify(n *yaml.Node) *policyfile.HTTP {
 		return h
 	}
 	p.mapping(n, "notify", p.serverKeys(h), []key{
-		{"envelope", func(n *yaml.Node) { h.Body = p.oneOf(n, "plain", "cloudevents", "summary") }},
+		{"body", func(n *yaml.Node) { h.Body = p.oneOf(n, "plain", "cloudevents", "summary") }},
 		{"ordered", func(n *yaml.Node) { h.Ordered = p.boolean(n) }},
 		{"timeout", func(n *yaml.Node) {
 			h.Timeout = p.duration(n)

@@ -38,11 +38,11 @@ hooks:
       url: http://10.0.0.1:8080/agents?x=y
       secret: [env:NEW, file:/etc/key, whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw]
       headers: {x-team: core, authorization: env:TOKEN}
-      envelope: cloudevents
+      body: cloudevents
       ordered: true
       timeout: 5s
       max_in_flight: 4
-  - {name: late, on: agent.after, timeout: 2s, notify: {url: https://a.example, envelope: summary}}
+  - {name: late, on: agent.after, timeout: 2s, notify: {url: https://a.example, body: summary}}
 `
 	want := []policyfile.HTTP{
 		{Name: "short", URL: "https://hooks.example.com/agents", Notify: true, Async: true, Timeout: policyfile.Duration(30 * time.Second)},

@@ -81,7 +81,7 @@ var meant = [...]struct{ what, words, hint string }{ // what: the mapping, as me
 }
 
 // serverOnly lists keys of `http:` and `notify:` that no hook has.
-var serverOnly = []string{"headers", "body", "breaker", "envelope", "ordered", "max_in_flight"}
+var serverOnly = []string{"headers", "body", "breaker", "ordered", "max_in_flight"}
 
 // keysOfHooks lists the actions, and other keys of a hook that are no match keys. It is not derived from
 // the table of actions, whose parsers report unknown keys.

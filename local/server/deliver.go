@@ -235,9 +235,5 @@ func (o *outbox) send(ctx context.Context, p *spool.Pending, h policyfile.HTTP) 
 	if err != nil {
 		return outbound.Reply{}, err
 	}
-	body, media, err := webhook.Body(h.Body, &webhook.Delivery{ID: p.ID, Target: target, Event: event, Created: p.Time})
-	if err != nil {
-		return outbound.Reply{}, err
-	}
-	return o.client.Post(ctx, outbound.Message{URL: h.URL, ID: p.ID, Body: body, Type: media, Secrets: h.Secrets, Headers: h.Headers, Timeout: time.Duration(h.Timeout)})
+	return webhook.Send(ctx, o.client, &h, &webhook.Delivery{ID: p.ID, Target: target, Event: event, Created: p.Time})
 }

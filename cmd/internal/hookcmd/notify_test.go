@@ -105,7 +105,7 @@ hooks:
   - name: team
     on: tool.before
     when: verdict.decision == "block"
-    notify: {url: "https://hooks.example.com/x", secret: file:key, envelope: cloudevents, ordered: true, timeout: 3s, headers: {x-team: core}}
+    notify: {url: "https://hooks.example.com/x", secret: file:key, body: cloudevents, ordered: true, timeout: 3s, headers: {x-team: core}}
 `
 
 const harmless = `{"session_id":"s","cwd":"/","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"ls"}}`

@@ -12,14 +12,15 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/fault"
 	"github.com/grapnel-dev/grapnel/internal/circuit"
 	"github.com/grapnel-dev/grapnel/outbound"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // Options are the settings of a [Deliverer].
 type Options struct {
-	// Resolve returns the target of a job at each attempt, because the policy or a secret may
-	// have been removed. An error is a failed attempt. Many goroutines call it, with a
-	// timeout of 10 s. It is required.
-	Resolve func(ctx context.Context, j *Job) (Target, error)
+	// Resolve returns the server of a job at each attempt, with resolved references, because the
+	// policy or a secret may have been removed. An error is a failed attempt. Many goroutines call
+	// it, with a timeout of 10 s. It is required.
+	Resolve func(ctx context.Context, j *Job) (policyfile.HTTP, error)
 
 	// Client sends the requests. nil = a new client, which can reach public addresses and keeps
 	// connections open.
@@ -413,11 +414,8 @@ func (r *run) giveBack(l *lane) {
 func (r *run) take(t tried) {
 	l := t.lane
 	if t.known {
-		l.max = t.target.MaxInFlight
-		if l.max <= 0 {
-			l.max = DefaultMaxInFlight
-		}
-		l.limits = circuit.Limits{Failures: t.target.Failures, Cooldown: t.target.Cooldown}
+		l.max = cmp.Or(t.target.Most, defaultMost)
+		l.limits = t.target.Breaker.Limits()
 		return
 	}
 	now := r.d.opts.Now()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
 	"github.com/grapnel-dev/grapnel/internal/webhook"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // A job that always fails is tried at once and then after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h and
@@ -88,7 +89,7 @@ func TestSlowTarget(t *testing.T) {
 		if got := w.ids("slow"); len(got) != 500 || !same(got, slowIDs) {
 			t.Errorf("the slow one heard %d", len(got))
 		}
-		if w.most["slow"] != delivery.DefaultMaxInFlight || w.most["fast"] != delivery.DefaultMaxInFlight {
+		if w.most["slow"] != 8 || w.most["fast"] != 8 {
 			t.Errorf("under way were at most %v", w.most)
 		}
 		stop()
@@ -102,8 +103,8 @@ func TestMaxInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.opts.MaxInFlight = 10
-		w.opts.Resolve = func(_ context.Context, j *delivery.Job) (delivery.Target, error) {
-			return delivery.Target{URL: "http://" + j.Target + ".example.com/", MaxInFlight: map[string]int{"one": 1, "three": 3, "all": 1000}[j.Target]}, nil
+		w.opts.Resolve = func(_ context.Context, j *delivery.Job) (policyfile.HTTP, error) {
+			return policyfile.HTTP{URL: "http://" + j.Target + ".example.com/", Most: map[string]int{"one": 1, "three": 3, "all": 1000}[j.Target]}, nil
 		}
 		w.answer = func(string, string, int) answer { return answer{status: 200, after: time.Second} }
 		for _, target := range []string{"one", "three", "all", "x", "y"} {
@@ -188,7 +189,7 @@ func TestGone(t *testing.T) {
 		if n := w.states(ids...); n[delivery.Waiting] != 100 || fmt.Sprint(w.queue.Off()) != "[gone]" || len(w.ids("other")) != 3 {
 			t.Errorf("%v, off are %v", n, w.queue.Off())
 		}
-		if n := len(w.ids("gone")); n == 0 || n > delivery.DefaultMaxInFlight {
+		if n := len(w.ids("gone")); n == 0 || n > 8 {
 			t.Errorf("%d tries", n)
 		}
 		w.mu.Lock()
@@ -261,8 +262,8 @@ func TestBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		down := true
-		w.opts.Resolve = func(_ context.Context, j *delivery.Job) (delivery.Target, error) {
-			return delivery.Target{URL: "http://" + j.Target + ".example.com/", MaxInFlight: 2, Failures: 3, Cooldown: time.Minute}, nil
+		w.opts.Resolve = func(_ context.Context, j *delivery.Job) (policyfile.HTTP, error) {
+			return policyfile.HTTP{URL: "http://" + j.Target + ".example.com/", Most: 2, Breaker: policyfile.Breaker{Failures: 3, Cooldown: policyfile.Duration(time.Minute)}}, nil
 		}
 		w.answer = func(string, string, int) answer {
 			if down {
@@ -308,21 +309,21 @@ func TestResolveFails(t *testing.T) {
 		w := newWorld(t)
 		ok := w.opts.Resolve
 		begun := time.Now()
-		w.opts.Resolve = func(ctx context.Context, j *delivery.Job) (delivery.Target, error) {
+		w.opts.Resolve = func(ctx context.Context, j *delivery.Job) (policyfile.HTTP, error) {
 			switch {
 			case j.ID == "gone":
-				return delivery.Target{}, errors.New("the policy is gone")
+				return policyfile.HTTP{}, errors.New("the policy is gone")
 			case j.ID == "panics":
 				panic("at the resolver")
 			case j.ID == "slow":
 				<-ctx.Done()
-				return delivery.Target{}, ctx.Err()
+				return policyfile.HTTP{}, ctx.Err()
 			case j.ID == "bad":
-				return delivery.Target{URL: "http://169.254.169.254/"}, nil
+				return policyfile.HTTP{URL: "http://169.254.169.254/"}, nil
 			case j.ID == "words":
-				return delivery.Target{URL: "http://a.example.com/", Envelope: "esperanto"}, nil
+				return policyfile.HTTP{URL: "http://a.example.com/", Body: "esperanto"}, nil
 			case time.Since(begun) < time.Hour:
-				return delivery.Target{}, errors.New("the secret is missing")
+				return policyfile.HTTP{}, errors.New("the secret is missing")
 			}
 			return ok(ctx, j)
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/internal/await"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // With a real store: each job is delivered once and in order, even with a stop in the middle, and
@@ -160,7 +161,7 @@ func TestManyOverTLS(t *testing.T) {
 	}
 	n := 0
 	conns.Range(func(any, any) bool { n++; return true })
-	if n > 2*delivery.DefaultMaxInFlight {
+	if n > 2*8 {
 		t.Errorf("%d connections", n)
 	}
 }
@@ -180,7 +181,7 @@ func TestChaos(t *testing.T) {
 			w.opts.MaxInFlight = 1 + rng.IntN(8)
 			var calm atomic.Bool
 			busy, line := map[string]bool{}, map[string]string{}
-			w.opts.Resolve = func(_ context.Context, j *delivery.Job) (delivery.Target, error) {
+			w.opts.Resolve = func(_ context.Context, j *delivery.Job) (policyfile.HTTP, error) {
 				mu.Lock()
 				defer mu.Unlock()
 				if busy[j.ID] {
@@ -193,7 +194,7 @@ func TestChaos(t *testing.T) {
 					}
 					line[key] = j.ID
 				}
-				return delivery.Target{URL: "http://" + j.Target + ".example.com/", MaxInFlight: 1 + len(j.Target)}, nil
+				return policyfile.HTTP{URL: "http://" + j.Target + ".example.com/", Most: 1 + len(j.Target)}, nil
 			}
 			w.opts.Observe = func(j delivery.Job, _ delivery.Result, _ time.Duration) { mu.Lock(); delete(busy, j.ID); mu.Unlock() }
 			w.queue.Fail = func(string) error {

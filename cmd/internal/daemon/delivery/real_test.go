@@ -22,6 +22,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery/deliverytest"
 	"github.com/grapnel-dev/grapnel/internal/await"
 	"github.com/grapnel-dev/grapnel/outbound"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 func TestMain(m *testing.M) { await.Main(m) }
@@ -39,8 +40,8 @@ func real(t *testing.T, h http.HandlerFunc) (*httptest.Server, *deliverytest.Mem
 		server.CloseClientConnections()
 		server.Close()
 	})
-	return server, &deliverytest.Memory{}, delivery.Options{Client: client, Resolve: func(_ context.Context, j *delivery.Job) (delivery.Target, error) {
-		return delivery.Target{URL: server.URL + "/" + j.Target, Timeout: 30 * time.Second}, nil
+	return server, &deliverytest.Memory{}, delivery.Options{Client: client, Resolve: func(_ context.Context, j *delivery.Job) (policyfile.HTTP, error) {
+		return policyfile.HTTP{URL: server.URL + "/" + j.Target, Timeout: policyfile.Duration(30 * time.Second)}, nil
 	}}
 }
 
@@ -83,8 +84,8 @@ func TestSignatures(t *testing.T) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	})
-	opts.Resolve = func(context.Context, *delivery.Job) (delivery.Target, error) {
-		return delivery.Target{URL: server.URL, Secrets: keys, Headers: map[string]string{"x-team": "core"}}, nil
+	opts.Resolve = func(context.Context, *delivery.Job) (policyfile.HTTP, error) {
+		return policyfile.HTTP{URL: server.URL, Secrets: keys, Headers: map[string]string{"x-team": "core"}}, nil
 	}
 	_ = q.Add(t.Context(), job("a", "m1"))
 	if sum := once(t, q, opts); sum.Failed != 1 {
@@ -127,10 +128,10 @@ func TestReceivers(t *testing.T) {
 		}
 	})
 	inner := opts.Resolve
-	opts.Resolve = func(ctx context.Context, j *delivery.Job) (delivery.Target, error) {
+	opts.Resolve = func(ctx context.Context, j *delivery.Job) (policyfile.HTTP, error) {
 		target, err := inner(ctx, j)
 		if j.Target == "hangs" {
-			target.Timeout = 200 * time.Millisecond // must fire: the server hangs
+			target.Timeout = policyfile.Duration(200 * time.Millisecond) // must fire: the server hangs
 		}
 		return target, err
 	}

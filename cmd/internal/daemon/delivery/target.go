@@ -11,28 +11,12 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/circuit"
 	"github.com/grapnel-dev/grapnel/internal/webhook"
 	"github.com/grapnel-dev/grapnel/outbound"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// A Target is the destination of a job, as the policy describes it at the time of the attempt.
-type Target struct {
-	URL      string            // https; http only if the client's Guard allows the network
-	Secrets  []string          // each makes one signature: whsec_ HMAC, whsk_ Ed25519; nil = no signature
-	Headers  map[string]string // in addition to the headers of Grapnel
-	Timeout  time.Duration     // of one attempt; 0 = outbound.DefaultHookTimeout, at most outbound.MaxTimeout
-	Envelope string            // one of webhook.Envelopes; empty = plain
-
-	// MaxInFlight is the maximum number of concurrent attempts; 0 = DefaultMaxInFlight. No target
-	// gets more than half of the maximum of the Deliverer.
-	MaxInFlight int
-
-	// After Failures failures in a row, the target gets no attempts for Cooldown, and its jobs
-	// wait. 0 = 5 failures, 30 s.
-	Failures int
-	Cooldown time.Duration
-}
-
-// DefaultMaxInFlight is the MaxInFlight of a Target that sets none.
-const DefaultMaxInFlight = 8
+// defaultMost is how many concurrent attempts a server gets that sets no number. No server gets more
+// than half of the MaxInFlight of the Deliverer.
+const defaultMost = 8
 
 // resolveTime is the timeout of Resolve, tryTime the maximum time of an attempt.
 const (
@@ -47,7 +31,7 @@ var errStopped = errors.New("the delivery service is stopping")
 type tried struct {
 	lane   *lane
 	known  bool
-	target Target
+	target policyfile.HTTP
 
 	job    Job
 	result Result
@@ -59,7 +43,7 @@ type tried struct {
 // try makes one attempt. Its only effects are the request and the call of Observe.
 func (d *Deliverer) try(ctx context.Context, l *lane, j Job, pass circuit.Pass, known func(tried)) tried {
 	begun := time.Now()
-	reply, err := d.send(ctx, &j, func(t Target) { known(tried{lane: l, known: true, target: t}) })
+	reply, err := d.send(ctx, &j, func(t policyfile.HTTP) { known(tried{lane: l, known: true, target: t}) })
 	if fault.On {
 		fault.At("deliver: told")
 	}
@@ -93,22 +77,16 @@ func health(end tried, reply outbound.Reply, err error) circuit.Result {
 	}
 }
 
-func (d *Deliverer) send(ctx context.Context, j *Job, known func(Target)) (outbound.Reply, error) {
+func (d *Deliverer) send(ctx context.Context, j *Job, known func(policyfile.HTTP)) (outbound.Reply, error) {
 	target, err := d.resolve(ctx, j)
 	if err != nil {
 		return outbound.Reply{}, err
 	}
 	known(target)
-	body, media, err := webhook.Body(target.Envelope, &webhook.Delivery{ID: j.ID, Target: j.Target, Event: j.Event, Created: j.Created})
-	if err != nil {
-		return outbound.Reply{}, err
-	}
-	return d.opts.Client.Post(ctx, outbound.Message{
-		URL: target.URL, ID: j.ID, Body: body, Type: media, Secrets: target.Secrets, Headers: target.Headers, Timeout: target.Timeout,
-	})
+	return webhook.Send(ctx, d.opts.Client, &target, &webhook.Delivery{ID: j.ID, Target: j.Target, Event: j.Event, Created: j.Created})
 }
 
-func (d *Deliverer) resolve(ctx context.Context, j *Job) (t Target, err error) {
+func (d *Deliverer) resolve(ctx context.Context, j *Job) (t policyfile.HTTP, err error) {
 	ctx, cancel := context.WithTimeout(ctx, resolveTime)
 	defer cancel()
 	defer func() {

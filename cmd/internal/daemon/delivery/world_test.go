@@ -20,6 +20,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery/deliverytest"
 	"github.com/grapnel-dev/grapnel/outbound"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // An answer is the reply of a receiver, with its delay.
@@ -63,8 +64,8 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(func() { _ = client.Close(context.Background()) })
 	w.opts = delivery.Options{
 		Client: client, Log: slog.New(slog.DiscardHandler),
-		Resolve: func(_ context.Context, j *delivery.Job) (delivery.Target, error) {
-			return delivery.Target{URL: "http://" + j.Target + ".example.com/"}, nil
+		Resolve: func(_ context.Context, j *delivery.Job) (policyfile.HTTP, error) {
+			return policyfile.HTTP{URL: "http://" + j.Target + ".example.com/"}, nil
 		},
 	}
 	return w

@@ -9,6 +9,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/fault"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
+	"github.com/grapnel-dev/grapnel/internal/late"
 	"github.com/grapnel-dev/grapnel/internal/remote"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -36,13 +37,13 @@ func (d *daemon) deliveries(ctx context.Context) error {
 	deliverer := delivery.New(d.store, delivery.Options{
 		Now:    now,
 		Client: client, Log: d.log,
-		Resolve: func(_ context.Context, j *delivery.Job) (delivery.Target, error) {
-			t, reach, err := targetFor(d.place, j)
+		Resolve: func(_ context.Context, j *delivery.Job) (policyfile.HTTP, error) {
+			h, reach, err := late.NotifyOf(d.place, late.HookRef(j.Hook))
 			if err != nil {
-				return t, err
+				return h, err
 			}
 			// If the operator closes a network, that applies to waiting deliveries too.
-			return t, client.SetReach(reach)
+			return h, client.SetReach(reach)
 		},
 		Observe: func(_ delivery.Job, r delivery.Result, _ time.Duration) { d.metrics.DeliveryTried(endOf(&r)) },
 	})

@@ -100,23 +100,11 @@ func deliverDue(ctx context.Context, place local.Place, queue delivery.Queue, ob
 	defer func() { _ = client.Close(context.WithoutCancel(ctx)) }()
 	return delivery.New(queue, delivery.Options{
 		Client: client, Observe: observe, Log: slog.New(slog.DiscardHandler), // errors of the queue are returned
-		Resolve: func(_ context.Context, j *delivery.Job) (delivery.Target, error) {
-			t, _, err := targetFor(place, j)
-			return t, err
+		Resolve: func(_ context.Context, j *delivery.Job) (policyfile.HTTP, error) {
+			h, _, err := late.NotifyOf(place, late.HookRef(j.Hook))
+			return h, err
 		},
 	}).Once(ctx)
-}
-
-// targetFor returns the target of a delivery, from the policy content that the delivery was
-// queued for, and what outbound requests may reach now.
-func targetFor(place local.Place, j *delivery.Job) (t delivery.Target, reach policyfile.Reach, err error) {
-	h, reach, err := late.NotifyOf(place, late.HookRef(j.Hook))
-	if err != nil {
-		return t, reach, err
-	}
-	return delivery.Target{
-		URL: h.URL, Secrets: h.Secrets, Headers: h.Headers, Timeout: time.Duration(h.Timeout), Envelope: h.Body, MaxInFlight: h.Most,
-	}, reach, nil
 }
 
 // clearTrustEnv removes the environment variables that change trusted certificates and name

@@ -19,7 +19,7 @@ func deliveryOf(t *testing.T, event string) *Delivery {
 	return &Delivery{ID: "msg_1", Target: "user::team", Event: json.RawMessage(event), Created: time.Date(2026, 11, 21, 20, 0, 0, 5, time.FixedZone("x", 3600))}
 }
 
-// A plain envelope is the event in the same form as for servers that decide.
+// A plain body is the event in the same form as for servers that decide.
 func TestPlain(t *testing.T) {
 	t.Parallel()
 	ev := (&grapnel.Event{
@@ -36,7 +36,7 @@ func TestPlain(t *testing.T) {
 	}
 	var escaped bytes.Buffer
 	json.HTMLEscape(&escaped, bytes.TrimSpace(want)) // like json.Marshal does; both texts have the same meaning
-	for _, name := range []string{"", EnvelopePlain} {
+	for _, name := range []string{"", BodyPlain} {
 		body, media, err := Body(name, deliveryOf(t, string(raw)))
 		if err != nil || media != "application/json" || !bytes.Equal(body, escaped.Bytes()) {
 			t.Errorf("%s, %v\n%s, want\n%s", media, err, body, escaped.Bytes())
@@ -93,7 +93,7 @@ func checkCloudEvent(t *testing.T, body []byte) map[string]json.RawMessage {
 
 func TestCloudEvents(t *testing.T) {
 	t.Parallel()
-	body, media, err := Body(EnvelopeCloudEvents, deliveryOf(t, `{"kind":"tool.before","time":"2026-11-21T21:00:00.5+01:00","agent":{"name":"claude-code"},"session":{"id":"s 1"},"tool":{"name":"Bash","input":{"command":"ls <a>"}}}`))
+	body, media, err := Body(BodyCloudEvents, deliveryOf(t, `{"kind":"tool.before","time":"2026-11-21T21:00:00.5+01:00","agent":{"name":"claude-code"},"session":{"id":"s 1"},"tool":{"name":"Bash","input":{"command":"ls <a>"}}}`))
 	if err != nil || media != "application/cloudevents+json; charset=utf-8" {
 		t.Fatal(media, err)
 	}
@@ -104,7 +104,7 @@ func TestCloudEvents(t *testing.T) {
 		t.Errorf("%s, want\n%s", body, want)
 	}
 	for _, odd := range []string{`{}`, `{"agent":{"name":"a b/ü?#"},"kind":"native.x.Odd Name\u0007"}`, `{"session":{"id":"\u0000\n"}}`, `{"time":"0001-01-01T00:00:00Z"}`} {
-		body, _, err := Body(EnvelopeCloudEvents, deliveryOf(t, odd))
+		body, _, err := Body(BodyCloudEvents, deliveryOf(t, odd))
 		if err != nil {
 			t.Fatal(odd, err)
 		}
@@ -120,15 +120,15 @@ func TestSummaries(t *testing.T) {
 	t.Parallel()
 	j := deliveryOf(t, `{"id":"e1","kind":"tool.before","agent":{"name":"codex"},"session":{"id":"s1"},"tool":{"name":"Bash","input":{"command":"s3cret"}},"verdict":{"decision":"block"}}`)
 	for name, want := range map[string]string{
-		EnvelopeSummary:  `{"hook":"user::team","time":"2026-11-21T19:00:00.000000005Z","id":"e1","agent":"codex","session":"s1","event":"tool.before","tool":"Bash","decision":"block"}`,
-		EnvelopeIronClaw: `{"hook":"user::team","point":"beforeToolCall","timestamp":"2026-11-21T19:00:00.000000005+00:00","event":{"type":"toolCall","tool_name":"Bash","context":"chat","parameter_count":1},"metadata_present":false}`,
+		BodySummary:  `{"hook":"user::team","time":"2026-11-21T19:00:00.000000005Z","id":"e1","agent":"codex","session":"s1","event":"tool.before","tool":"Bash","decision":"block"}`,
+		BodyIronClaw: `{"hook":"user::team","point":"beforeToolCall","timestamp":"2026-11-21T19:00:00.000000005+00:00","event":{"type":"toolCall","tool_name":"Bash","context":"chat","parameter_count":1},"metadata_present":false}`,
 	} {
 		body, media, err := Body(name, j)
 		if err != nil || media != "application/json" || string(body) != want {
 			t.Errorf("%s: %s, %v\n%s, want\n%s", name, media, err, body, want)
 		}
 	}
-	if _, _, err := Body(EnvelopeIronClaw, deliveryOf(t, `{"kind":"notification.sent"}`)); err == nil {
+	if _, _, err := Body(BodyIronClaw, deliveryOf(t, `{"kind":"notification.sent"}`)); err == nil {
 		t.Error("IronClaw has a word for everything")
 	}
 }
@@ -137,9 +137,9 @@ func TestSummaries(t *testing.T) {
 func TestBadEvents(t *testing.T) {
 	t.Parallel()
 	for _, raw := range []string{"", "null", "[]", `"x"`, "{", `{"kind":1}`, `{} {}`} {
-		for _, name := range Envelopes() {
+		for _, name := range Bodies() {
 			body, _, err := Body(name, deliveryOf(t, raw))
-			if err == nil && !(name == EnvelopePlain && raw == `{"kind":1}`) {
+			if err == nil && !(name == BodyPlain && raw == `{"kind":1}`) {
 				t.Errorf("%s of %q is %s", name, raw, body)
 			}
 		}
@@ -152,7 +152,7 @@ func FuzzEnvelope(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
-		for _, name := range Envelopes() {
+		for _, name := range Bodies() {
 			body, _, err := Body(name, deliveryOf(t, raw))
 			if err != nil {
 				continue
@@ -161,14 +161,14 @@ func FuzzEnvelope(f *testing.F) {
 			if !json.Valid(body) || body[0] != '{' || bytes.ContainsAny(body, "\r\n") || !bytes.Equal(body, again) {
 				t.Errorf("%s of %q is %q", name, raw, body)
 			}
-			if name == EnvelopeCloudEvents {
+			if name == BodyCloudEvents {
 				checkCloudEvent(t, body)
 			}
 		}
 	})
 }
 
-// Each envelope names the origin, except the one whose format IronClaw defines. Repeated attempts send
+// Each body names the origin, except the one whose format IronClaw defines. Repeated attempts send
 // the same bytes.
 func TestOrigin(t *testing.T) {
 	t.Parallel()
@@ -185,19 +185,19 @@ func TestOrigin(t *testing.T) {
 		t.Fatal(err)
 	}
 	const member = `"origin":{"host":"laptop-7\u0007","user":"ana","machine":"m1","policy_digest":"d1","policy_revision":"r1","hook":{"name":"team","source":"user"},"decided":[{"name":"no-rm","source":"managed"}]}}`
-	for _, name := range Envelopes() {
+	for _, name := range Bodies() {
 		body, _, err := Body(name, deliveryOf(t, string(event)))
 		again, _, _ := Body(name, deliveryOf(t, string(event)))
 		if err != nil || !bytes.Equal(body, again) {
 			t.Fatalf("%s: %v\n%s\n%s", name, err, body, again)
 		}
-		if name == EnvelopeIronClaw {
+		if name == BodyIronClaw {
 			if bytes.Contains(body, []byte("laptop-7")) {
 				t.Errorf("%s: %s", name, body)
 			}
 			continue
 		}
-		if name == EnvelopeCloudEvents {
+		if name == BodyCloudEvents {
 			ce := checkCloudEvent(t, body)
 			for attribute, want := range map[string]string{
 				"grapnelhost": "laptop-7", "grapneluser": "ana", "grapnelmachine": "m1", "grapnelpolicy": "d1", "grapnelrevision": "r1", "grapnelhook": "user::team", "grapneldecided": "managed::no-rm",

@@ -5,6 +5,7 @@ package webhook
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,19 +20,20 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/internal/wire"
 	"github.com/grapnel-dev/grapnel/outbound"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// The names of envelopes: the formats of a delivery.
+// The names of bodies: the formats of a delivery.
 const (
-	EnvelopePlain       = "plain"       // the event, as for an `http:` hook; also the default
-	EnvelopeCloudEvents = "cloudevents" // the plain event as the data of a CloudEvent 1.0, in structured mode
-	EnvelopeSummary     = "summary"     // only that the event happened, without its content
-	EnvelopeIronClaw    = "ironclaw"    // the summary in the format of IronClaw's outbound webhooks
+	BodyPlain       = "plain"       // the event, as for an `http:` hook; also the default
+	BodyCloudEvents = "cloudevents" // the plain event as the data of a CloudEvent 1.0, in structured mode
+	BodySummary     = "summary"     // only that the event happened, without its content
+	BodyIronClaw    = "ironclaw"    // the summary in the format of IronClaw's outbound webhooks
 )
 
 // Envelopes returns the names.
-func Envelopes() []string {
-	return []string{EnvelopePlain, EnvelopeCloudEvents, EnvelopeSummary, EnvelopeIronClaw}
+func Bodies() []string {
+	return []string{BodyPlain, BodyCloudEvents, BodySummary, BodyIronClaw}
 }
 
 // A Delivery is one event for the target of one hook.
@@ -52,15 +54,32 @@ func Event(ev *grapnel.Event, o *wire.Origin) (json.RawMessage, error) {
 	return wire.Originated(plain, o)
 }
 
-// Body returns the body of a delivery in an envelope, and its media type. The same delivery always has
+// Send makes one attempt to deliver j to the server of a `notify:` hook, whose references are resolved.
+// The error and the Reply are as of [outbound.Client.Post].
+func Send(ctx context.Context, c *outbound.Client, h *policyfile.HTTP, j *Delivery) (outbound.Reply, error) {
+	m, err := Message(h, j)
+	if err != nil {
+		return outbound.Reply{}, err
+	}
+	return c.Post(ctx, m)
+}
+
+// Message returns the request of a delivery.
+func Message(h *policyfile.HTTP, j *Delivery) (m outbound.Message, err error) {
+	m = outbound.Message{URL: h.URL, ID: j.ID, Secrets: h.Secrets, Headers: h.Headers, Timeout: time.Duration(h.Timeout)}
+	m.Body, m.Type, err = Body(h.Body, j)
+	return m, err
+}
+
+// Body returns the body of a delivery in a format, and its media type. The same delivery always has
 // the same bytes.
-func Body(envelope string, j *Delivery) (body []byte, media string, err error) {
+func Body(format string, j *Delivery) (body []byte, media string, err error) {
 	media = "application/json"
 	body, err = plainEvent(j.Event)
 	if err != nil {
 		return nil, "", fmt.Errorf("cannot read the event of the delivery: %w", err)
 	}
-	if envelope == "" || envelope == EnvelopePlain {
+	if format == "" || format == BodyPlain {
 		return body, media, nil
 	}
 	ev, err := wire.Read(j.Event)
@@ -68,18 +87,18 @@ func Body(envelope string, j *Delivery) (body []byte, media string, err error) {
 	if err := errors.Join(err, noOrigin); err != nil {
 		return nil, "", fmt.Errorf("cannot read the event of the delivery: %w", err)
 	}
-	switch envelope {
-	case EnvelopeCloudEvents:
+	switch format {
+	case BodyCloudEvents:
 		media = "application/cloudevents+json; charset=utf-8"
 		body, err = cloudEvent(j, ev, origin, body)
-	case EnvelopeSummary:
+	case BodySummary:
 		if body, err = outbound.WriteBody("", j.Target, ev, j.Created); err == nil {
 			body, err = wire.Originated(body, origin)
 		}
-	case EnvelopeIronClaw:
+	case BodyIronClaw:
 		body, err = outbound.WriteBody("ironclaw", j.Target, ev, j.Created)
 	default:
-		err = fmt.Errorf("unknown envelope %q", envelope)
+		err = fmt.Errorf("unknown body %q", format)
 	}
 	return body, media, err
 }
