@@ -47,7 +47,7 @@ func (c *Client) Get(ctx context.Context, f File) (Download, error) {
 			got = Download{ETag: f.ETag, Unchanged: true}
 			return nil
 		}
-		if err := c.refusal(u, a.Response); err != nil {
+		if err := c.refusal(u, a.Response, ""); err != nil {
 			return err
 		}
 		a.limit.N += f.Max + maxFrames

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/grapnel-dev/grapnel"
 )
@@ -30,6 +31,7 @@ type Message struct {
 // A Reply is a server's response.
 type Reply struct {
 	Status     int           // 0 = no valid response
+	Text       string        // the beginning of the response body in one line, without the secrets of the request
 	RetryAfter time.Duration // how long the server asks the client to wait; 0 = not set
 }
 
@@ -49,10 +51,15 @@ func (c *Client) Post(ctx context.Context, m Message) (Reply, error) {
 	var refused error
 	err = c.exchange(ctx, r, func(a answer) error {
 		reply = Reply{Status: a.StatusCode, RetryAfter: retryAfter(a.Header, time.Now())}
-		refused = c.refusal(r.url, a.Response)
-		// The rest is read only to reuse the connection, which is not worth a long wait.
+		// The response is read only for its beginning and to reuse the connection, which is not worth a
+		// long wait.
 		_ = a.tcp.SetReadDeadline(time.Now().Add(maxDrain))
-		_, err := io.Copy(io.Discard, a.Body)
+		head, err := io.ReadAll(io.LimitReader(a.Body, maxExcerpt))
+		reply.Text = excerpt(string(head), secretsOf(r))
+		refused = c.refusal(r.url, a.Response, reply.Text)
+		if err == nil {
+			_, err = io.Copy(io.Discard, a.Body)
+		}
 		return err
 	})
 	if reply.Status != 0 {
@@ -99,24 +106,67 @@ func (c *Client) request(m Message) (request, time.Duration, error) {
 // maxDrain is the time limit for reading a response body that is discarded.
 const maxDrain = time.Second
 
-// refusal returns the error for a response that is not a success.
-func (c *Client) refusal(u *url.URL, resp *http.Response) error {
+// maxExcerpt is the maximum size of the beginning of a response in bytes, maxReplyText the maximum
+// number of characters of it in a Reply.
+const (
+	maxExcerpt   = 1 << 10
+	maxReplyText = 200
+)
+
+// secretsOf returns the parts of a request that a server may repeat in its response, and that must not
+// be stored: an address can contain a token.
+func secretsOf(r request) []string {
+	secrets := []string{r.url.RequestURI(), r.url.Path, r.url.RawQuery}
+	for _, part := range strings.Split(r.url.Path, "/") {
+		if len(part) >= 8 {
+			secrets = append(secrets, part)
+		}
+	}
+	for name, values := range r.header {
+		if value := values[0]; name != "User-Agent" && name != "Content-Type" && len(value) >= 8 {
+			secrets = append(append(secrets, value), strings.Fields(value)...)
+		}
+	}
+	return secrets
+}
+
+// excerpt returns the beginning of a server's text in one line, with visible characters only, and
+// without secrets.
+func excerpt(text string, secrets []string) string {
+	text = strings.ToValidUTF8(text, "")
+	for _, secret := range secrets {
+		if len(secret) > 3 {
+			text = strings.ReplaceAll(text, secret, "***")
+		}
+	}
+	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }), " ")
+	if runes := []rune(text); len(runes) > maxReplyText {
+		text = string(runes[:maxReplyText]) + "..."
+	}
+	return text
+}
+
+// refusal returns the error for a response that is not a success. text is the beginning of its body.
+func (c *Client) refusal(u *url.URL, resp *http.Response, text string) error {
 	host := u.Hostname()
+	if text != "" {
+		text = ": " + text
+	}
 	switch code := resp.StatusCode; {
 	case code < 300:
 		return nil
 	case code < 400:
 		return fault(Redirect, "%s answered with a redirect (status %d)%s, which Grapnel does not follow: use the URL of its target", host, code, c.leads(u, resp.Header.Get("Location")))
 	case code == http.StatusGone:
-		return fault(Rejected, "%s accepts no more deliveries (status %d)", host, code)
+		return fault(Rejected, "%s accepts no more deliveries (status %d)%s", host, code, text)
 	case code == http.StatusTooManyRequests:
-		return fault(Refused, "%s limits the delivery rate (status %d)", host, code)
+		return fault(Refused, "%s limits the delivery rate (status %d)%s", host, code, text)
 	case code == http.StatusRequestTimeout, code == http.StatusTooEarly, code >= 500 && code < 600:
-		return fault(Refused, "%s answered with status %d", host, code)
+		return fault(Refused, "%s answered with status %d%s", host, code, text)
 	case code >= 600:
 		return fault(BadAnswer, "%s answered with the invalid status %d", host, code)
 	default:
-		return fault(Rejected, "%s answered with status %d", host, code)
+		return fault(Rejected, "%s answered with status %d%s", host, code, text)
 	}
 }
 

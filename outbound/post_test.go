@@ -129,7 +129,7 @@ func TestReplies(t *testing.T) {
 		fault   Fault
 		wantErr string
 	}{
-		"ok":         {respond(200, `{}`), Reply{Status: 200}, "ok", ""},
+		"ok":         {respond(200, `{}`), Reply{Status: 200, Text: "{}"}, "ok", ""},
 		"no content": {respond(204, ``), Reply{Status: 204}, "ok", ""},
 		"1 GB": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "1073741824")
@@ -160,21 +160,24 @@ func TestReplies(t *testing.T) {
 		"another language": {redirect("javascript:s3cret()"), Reply{Status: 302}, Redirect, "status 302), which"},
 		"nowhere":          {respond(304, ""), Reply{Status: 304}, Redirect, "status 304), which"},
 		"gone":             {respond(410, ""), Reply{Status: 410}, Rejected, "no more"},
-		"not found":        {respond(404, "s3cret"), Reply{Status: 404}, Rejected, "404"},
+		"not found":        {respond(404, "Cannot POST /in?key=s3cret\r\nor \x1b[31m key=s3cret, Bearer token-s3cret"), Reply{Status: 404, Text: "Cannot POST *** or [31m ***, ***"}, Rejected, "answered with status 404: Cannot POST *** or [31m ***, ***"},
+		"long reason":      {respond(400, strings.Repeat("no\xff ", 1<<20)), Reply{Status: 400, Text: strings.Repeat("no ", 66) + "no..."}, Rejected, "400: no no "},
 		"broken":           {respond(500, ""), Reply{Status: 500}, Refused, "500"},
 		"unknown":          {respond(799, ""), Reply{Status: 799}, BadAnswer, "799"},
-		"too many":         {later(429, "120", ""), Reply{429, 2 * time.Minute}, Refused, "limits the delivery rate"},
-		"down":             {later(503, "Sat, 21 Nov 2026 20:00:30 GMT", "Sat, 21 Nov 2026 20:00:00 GMT"), Reply{503, 30 * time.Second}, Refused, "503"},
-		"was down":         {later(503, "Sat, 21 Nov 2026 20:00:00 GMT", "Sat, 21 Nov 2026 20:00:30 GMT"), Reply{503, 0}, Refused, "503"},
-		"for ever":         {later(503, "99999999999999999999", ""), Reply{503, MaxRetryAfter}, Refused, "503"},
-		"for years":        {later(503, "Sat, 21 Nov 2126 20:00:30 GMT", ""), Reply{503, MaxRetryAfter}, Refused, "503"},
-		"negative":         {later(503, "-1", ""), Reply{503, 0}, Refused, "503"},
-		"soon":             {later(503, "soon", ""), Reply{503, 0}, Refused, "503"},
+		"too many":         {later(429, "120", ""), Reply{Status: 429, RetryAfter: 2 * time.Minute}, Refused, "limits the delivery rate"},
+		"down":             {later(503, "Sat, 21 Nov 2026 20:00:30 GMT", "Sat, 21 Nov 2026 20:00:00 GMT"), Reply{Status: 503, RetryAfter: 30 * time.Second}, Refused, "503"},
+		"was down":         {later(503, "Sat, 21 Nov 2026 20:00:00 GMT", "Sat, 21 Nov 2026 20:00:30 GMT"), Reply{Status: 503, RetryAfter: 0}, Refused, "503"},
+		"for ever":         {later(503, "99999999999999999999", ""), Reply{Status: 503, RetryAfter: MaxRetryAfter}, Refused, "503"},
+		"for years":        {later(503, "Sat, 21 Nov 2126 20:00:30 GMT", ""), Reply{Status: 503, RetryAfter: MaxRetryAfter}, Refused, "503"},
+		"negative":         {later(503, "-1", ""), Reply{Status: 503, RetryAfter: 0}, Refused, "503"},
+		"soon":             {later(503, "soon", ""), Reply{Status: 503, RetryAfter: 0}, Refused, "503"},
 		"breaks off":       {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, Reply{}, Unreachable, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			reply, err := NewClient(serve(t, tt.answer)).Post(t.Context(), message(hookURL))
+			m := message(hookURL)
+			m.Headers = map[string]string{"Authorization": "Bearer token-s3cret"}
+			reply, err := NewClient(serve(t, tt.answer)).Post(t.Context(), m)
 			if reply != tt.want || faultOf(err) != tt.fault {
 				t.Errorf("%v, %v, want %v, %s", reply, err, tt.want, tt.fault)
 			}

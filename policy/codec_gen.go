@@ -13,7 +13,7 @@ import (
 )
 
 // codecLayout changes with the types, so that snapshots of other versions are not read.
-const codecLayout = "cacf82f3fc938248"
+const codecLayout = "eba6e7630d0bedd5"
 
 func (w *codecWriter) policyValue(v *policyfile.Policy) {
 	var set uint64
@@ -1940,21 +1940,33 @@ func (w *codecWriter) httpValue(v *policyfile.HTTP) {
 	if v.Body != "" {
 		set |= 1 << 4
 	}
-	set |= 1 << 5
-	if v.Async {
+	if len(v.Members) > 0 {
+		set |= 1 << 5
+	}
+	if v.Title != "" {
 		set |= 1 << 6
 	}
-	if v.Timeout != 0 {
+	if v.Text != "" {
 		set |= 1 << 7
 	}
-	if v.Notify {
+	if v.SMTP != nil {
 		set |= 1 << 8
 	}
+	set |= 1 << 9
+	if v.Async {
+		set |= 1 << 10
+	}
+	if v.Timeout != 0 {
+		set |= 1 << 11
+	}
+	if v.Notify {
+		set |= 1 << 12
+	}
 	if v.Ordered {
-		set |= 1 << 9
+		set |= 1 << 13
 	}
 	if v.Most != 0 {
-		set |= 1 << 10
+		set |= 1 << 14
 	}
 	w.uint(set)
 	if set&(1<<0) != 0 {
@@ -1980,12 +1992,27 @@ func (w *codecWriter) httpValue(v *policyfile.HTTP) {
 		w.text(string(v.Body))
 	}
 	if set&(1<<5) != 0 {
-		w.breakerValue(&v.Breaker)
+		w.count(len(v.Members))
+		for i := range v.Members {
+			w.bodyPartValue(&v.Members[i])
+		}
+	}
+	if set&(1<<6) != 0 {
+		w.text(string(v.Title))
 	}
 	if set&(1<<7) != 0 {
+		w.text(string(v.Text))
+	}
+	if set&(1<<8) != 0 {
+		w.smtpValue(v.SMTP)
+	}
+	if set&(1<<9) != 0 {
+		w.breakerValue(&v.Breaker)
+	}
+	if set&(1<<11) != 0 {
 		w.int(int64(v.Timeout))
 	}
-	if set&(1<<10) != 0 {
+	if set&(1<<14) != 0 {
 		w.int(int64(v.Most))
 	}
 }
@@ -2018,18 +2045,34 @@ func (r *codecReader) httpValue(v *policyfile.HTTP) {
 		v.Body = r.text()
 	}
 	if set&(1<<5) != 0 {
+		v.Members = make([]policyfile.BodyPart, r.count())
+		for i := range v.Members {
+			r.bodyPartValue(&v.Members[i])
+		}
+	}
+	if set&(1<<6) != 0 {
+		v.Title = r.text()
+	}
+	if set&(1<<7) != 0 {
+		v.Text = r.text()
+	}
+	if set&(1<<8) != 0 {
+		v.SMTP = &policyfile.SMTP{}
+		r.smtpValue(v.SMTP)
+	}
+	if set&(1<<9) != 0 {
 		r.breakerValue(&v.Breaker)
 	}
-	v.Async = set&(1<<6) != 0
-	if set&(1<<7) != 0 {
+	v.Async = set&(1<<10) != 0
+	if set&(1<<11) != 0 {
 		v.Timeout = policyfile.Duration(r.int())
 	}
-	v.Notify = set&(1<<8) != 0
-	v.Ordered = set&(1<<9) != 0
-	if set&(1<<10) != 0 {
+	v.Notify = set&(1<<12) != 0
+	v.Ordered = set&(1<<13) != 0
+	if set&(1<<14) != 0 {
 		v.Most = int(r.int())
 	}
-	r.leave(set >> 11)
+	r.leave(set >> 15)
 }
 
 func (w *codecWriter) builtinValue(v *policyfile.Builtin) {
@@ -2385,6 +2428,120 @@ func (r *codecReader) happeningValue(v *policyfile.Happening) {
 		v.When = r.text()
 	}
 	r.leave(set >> 4)
+}
+
+func (w *codecWriter) bodyPartValue(v *policyfile.BodyPart) {
+	var set uint64
+	if v.Name != "" {
+		set |= 1 << 0
+	}
+	if v.Expr != "" {
+		set |= 1 << 1
+	}
+	if len(v.Parts) > 0 {
+		set |= 1 << 2
+	}
+	if v.List {
+		set |= 1 << 3
+	}
+	w.uint(set)
+	if set&(1<<0) != 0 {
+		w.text(string(v.Name))
+	}
+	if set&(1<<1) != 0 {
+		w.text(string(v.Expr))
+	}
+	if set&(1<<2) != 0 {
+		w.count(len(v.Parts))
+		for i := range v.Parts {
+			w.bodyPartValue(&v.Parts[i])
+		}
+	}
+}
+
+func (r *codecReader) bodyPartValue(v *policyfile.BodyPart) {
+	if !r.enter() {
+		return
+	}
+	set := r.uint()
+	if set&(1<<0) != 0 {
+		v.Name = r.text()
+	}
+	if set&(1<<1) != 0 {
+		v.Expr = r.text()
+	}
+	if set&(1<<2) != 0 {
+		v.Parts = make([]policyfile.BodyPart, r.count())
+		for i := range v.Parts {
+			r.bodyPartValue(&v.Parts[i])
+		}
+	}
+	v.List = set&(1<<3) != 0
+	r.leave(set >> 4)
+}
+
+func (w *codecWriter) smtpValue(v *policyfile.SMTP) {
+	var set uint64
+	if v.Server != "" {
+		set |= 1 << 0
+	}
+	if v.From != "" {
+		set |= 1 << 1
+	}
+	if len(v.To) > 0 {
+		set |= 1 << 2
+	}
+	if v.User != "" {
+		set |= 1 << 3
+	}
+	if v.Password != "" {
+		set |= 1 << 4
+	}
+	w.uint(set)
+	if set&(1<<0) != 0 {
+		w.text(string(v.Server))
+	}
+	if set&(1<<1) != 0 {
+		w.text(string(v.From))
+	}
+	if set&(1<<2) != 0 {
+		w.count(len(v.To))
+		for i := range v.To {
+			w.text(string(v.To[i]))
+		}
+	}
+	if set&(1<<3) != 0 {
+		w.text(string(v.User))
+	}
+	if set&(1<<4) != 0 {
+		w.text(string(v.Password))
+	}
+}
+
+func (r *codecReader) smtpValue(v *policyfile.SMTP) {
+	if !r.enter() {
+		return
+	}
+	set := r.uint()
+	if set&(1<<0) != 0 {
+		v.Server = r.text()
+	}
+	if set&(1<<1) != 0 {
+		v.From = r.text()
+	}
+	if set&(1<<2) != 0 {
+		v.To = make([]string, r.count())
+		for i := range v.To {
+			v.To[i] = r.text()
+		}
+	}
+	if set&(1<<3) != 0 {
+		v.User = r.text()
+	}
+	if set&(1<<4) != 0 {
+		v.Password = r.text()
+	}
+	r.leave(set >> 5)
 }
 
 func (w *codecWriter) breakerValue(v *policyfile.Breaker) {

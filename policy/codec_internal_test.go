@@ -39,6 +39,9 @@ func filled(v reflect.Value, n *int, deep int) {
 			v.SetBytes([]byte(`{"a":1}`))
 			return
 		}
+		if deep > 16 {
+			return
+		}
 		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
 		for i := range 2 {
 			filled(v.Index(i), n, deep+1)

@@ -1,12 +1,17 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"sync"
 	"time"
+	"unicode"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -16,6 +21,8 @@ const (
 	maxCooldown = time.Hour
 	maxFailures = 1000
 	maxSecrets  = 8
+
+	maxRecipients = 50
 )
 
 // forbiddenIn returns why a file of this scope cannot contain the server; "" = it can. Policies of
@@ -33,10 +40,10 @@ func forbiddenIn(h *policyfile.HTTP, scope grapnel.Scope) string {
 			return fmt.Sprintf("header %s: a project must not send the value of a variable or file: write the hook into your own policy", name)
 		}
 	}
+	if h.SMTP != nil {
+		return "a project sends no e-mail: write the hook into your own policy"
+	}
 	if !strings.HasPrefix(strings.ToLower(h.URL), "https:") {
-		if h.Notify {
-			return "hooks of a project may only use https"
-		}
 		return "hooks of a project may only use https"
 	}
 	return ""
@@ -104,7 +111,10 @@ func (p *fileParser) notify(n *yaml.Node) *policyfile.HTTP {
 		return h
 	}
 	p.mapping(n, "notify", p.serverKeys(h), []key{
-		{"body", func(n *yaml.Node) { h.Body = p.oneOf(n, "plain", "cloudevents", "summary") }},
+		{"smtp", func(n *yaml.Node) { h.SMTP = p.smtp(n) }},
+		{"body", func(n *yaml.Node) { p.notifyBody(n, h) }},
+		{"title", func(n *yaml.Node) { h.Title = p.expression(n, match.KeyTitle) }},
+		{"text", func(n *yaml.Node) { h.Text = p.expression(n, match.KeyText) }},
 		{"ordered", func(n *yaml.Node) { h.Ordered = p.boolean(n) }},
 		{"timeout", func(n *yaml.Node) {
 			h.Timeout = p.duration(n)
@@ -116,10 +126,124 @@ func (p *fileParser) notify(n *yaml.Node) *policyfile.HTTP {
 			}
 		}},
 	})
-	if n.Get("url") == nil {
-		p.fail(n, "for example `notify: {url: https://hooks.example.com/agents, secret: env:HOOK_SECRET}`", "notify has no `url`")
-	}
+	p.notifyKeys(n, h)
 	return h
+}
+
+// notifyKeys rejects keys of a `notify:` that do not fit together.
+func (p *fileParser) notifyKeys(n *yaml.Node, h *policyfile.HTTP) {
+	url := n.Get("url")
+	switch {
+	case url == nil && n.Get("smtp") == nil:
+		p.fail(n, "for example `notify: {url: https://hooks.example.com/agents, secret: env:HOOK_SECRET}`", "notify has no `url`")
+	case h.Body == "ntfy" && !ntfyTopic().MatchString(h.URL):
+		p.fail(cmp.Or(url, n), "for example https://ntfy.sh/mytopic", "`body: ntfy` needs the URL of a topic: one name of letters, digits, - and _ after the host")
+	}
+	for _, key := range []string{"url", "secret", "headers", "body"} {
+		if at := n.Get(key); at != nil && n.Get("smtp") != nil {
+			p.fail(at, "remove it", "`%s` has no effect with `smtp`", key)
+		}
+	}
+	for _, key := range []string{"title", "text"} {
+		if at := n.Get(key); at != nil && !h.ForPeople() {
+			p.fail(at, "", "`%s` needs `smtp`, or `body: slack`, `teams` or `ntfy`", key)
+		}
+	}
+}
+
+// ntfyTopic matches the URL of a topic: POST to the root of the server with the topic in the body has
+// the same effect. ntfy accepts these names.
+var ntfyTopic = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z]+://[^/?#]+/[-_A-Za-z0-9]{1,64}$`) })
+
+// notifyBody parses the body of a `notify:`: the name of a format, or a mapping of expressions.
+func (p *fileParser) notifyBody(n *yaml.Node, h *policyfile.HTTP) {
+	if n.Kind != yaml.Map {
+		h.Body = p.oneOf(n, "plain", "cloudevents", "summary", "slack", "teams", "ntfy")
+		return
+	}
+	left := policyfile.MaxBodyParts
+	h.Members = p.bodyParts(n, &left)
+}
+
+// bodyParts parses a mapping or a list of expressions. left is how many parts the body may still have.
+func (p *fileParser) bodyParts(n *yaml.Node, left *int) []policyfile.BodyPart {
+	var parts []policyfile.BodyPart
+	add := func(name string, n *yaml.Node) {
+		part := policyfile.BodyPart{Name: name}
+		switch *left--; {
+		case *left == -1:
+			p.fail(n, "", "the body has more than %d parts", policyfile.MaxBodyParts)
+		case *left < 0:
+			return
+		case n.Kind == yaml.Map, n.Kind == yaml.List:
+			part.List, part.Parts = n.Kind == yaml.List, p.bodyParts(n, left)
+		default:
+			part.Expr = p.expression(n, match.KeyBody)
+		}
+		parts = append(parts, part)
+	}
+	for _, item := range n.Items {
+		add("", item)
+	}
+	for _, pair := range n.Pairs {
+		add(pair.Key.Text, pair.Value)
+	}
+	if len(parts) == 0 && *left >= 0 {
+		p.fail(n, `for example {text: '"blocked: " + tool.command'}`, "a mapping or list of a body must not be empty")
+	}
+	return parts
+}
+
+// smtp parses the server and the addresses of an e-mail. "grapnel check" and the client check them
+// strictly.
+func (p *fileParser) smtp(n *yaml.Node) *policyfile.SMTP {
+	m := &policyfile.SMTP{}
+	p.mapping(n, "smtp", []key{
+		{"server", func(n *yaml.Node) {
+			if m.Server = p.text(n); !mailServer().MatchString(m.Server) {
+				p.fail(n, `for example "mail.example.com:587"`, "want the host and port of a server")
+			}
+		}},
+		{"from", func(n *yaml.Node) {
+			m.From = p.text(n)
+			p.address(n)
+		}},
+		{"to", func(n *yaml.Node) {
+			m.To = p.texts(n)
+			for _, item := range itemsOf(n) {
+				p.address(item)
+			}
+		}},
+		{"user", func(n *yaml.Node) { m.User = p.text(n) }},
+		{"password", func(n *yaml.Node) {
+			if m.Password = p.text(n); !policyfile.IsReference(m.Password) {
+				p.fail(n, "write file:PATH or env:NAME", "a policy must not contain a password") // it is not shown
+			} else {
+				p.reference(n)
+			}
+		}},
+	})
+	for _, key := range []string{"server", "from", "to"} {
+		if n.Kind == yaml.Map && n.Get(key) == nil {
+			p.fail(n, `for example smtp: {server: "mail.example.com:587", from: grapnel@example.com, to: team@example.com}`, "smtp has no `%s`", key)
+		}
+	}
+	if (m.User == "") != (m.Password == "") {
+		p.fail(n, "", "`user` and `password` need each other")
+	}
+	if len(m.To) > maxRecipients {
+		p.fail(n, "", "more than %d recipients", maxRecipients)
+	}
+	return m
+}
+
+var mailServer = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([0-9A-Za-z._-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}$`) })
+
+// address rejects obvious mistakes in an e-mail address.
+func (p *fileParser) address(n *yaml.Node) {
+	if text := n.Text; text != "" && (!strings.Contains(strings.Trim(text, "@"), "@") || strings.ContainsFunc(text, unicode.IsControl)) {
+		p.fail(n, "for example team@example.com", "this is not an e-mail address")
+	}
 }
 
 // httpOptions reads the options of an `http:` action.

@@ -42,6 +42,15 @@ hooks:
       ordered: true
       timeout: 5s
       max_in_flight: 4
+  - name: custom
+    on: tool.before
+    notify:
+      url: https://a.example
+      body: {text: '"blocked: " + tool.command', n: 4, of: [origin.host, {rule: verdict.rule}]}
+  - {name: chat, on: tool.before, notify: {url: https://ntfy.sh/my_topic-1, body: ntfy, title: '"Blocked"', text: verdict.reason}}
+  - name: mail
+    on: tool.before
+    notify: {smtp: {server: "mail.example.com:587", from: grapnel@example.com, to: [a@example.com, "B <b@example.com>"], user: u, password: file:pw}}
   - {name: late, on: agent.after, timeout: 2s, notify: {url: https://a.example, body: summary}}
 `
 	want := []policyfile.HTTP{
@@ -50,6 +59,17 @@ hooks:
 			Name: "long", URL: "http://10.0.0.1:8080/agents?x=y", Secrets: []string{"env:NEW", "file:/etc/key", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"},
 			Headers: map[string]string{"x-team": "core", "authorization": "env:TOKEN"}, Body: "cloudevents", Ordered: true, Most: 4,
 			Notify: true, Async: true, Timeout: policyfile.Duration(5 * time.Second),
+		},
+		{
+			Name: "custom", URL: "https://a.example", Notify: true, Async: true, Timeout: policyfile.Duration(30 * time.Second), Members: []policyfile.BodyPart{
+				{Name: "text", Expr: `"blocked: " + tool.command`}, {Name: "n", Expr: "4"},
+				{Name: "of", List: true, Parts: []policyfile.BodyPart{{Expr: "origin.host"}, {Parts: []policyfile.BodyPart{{Name: "rule", Expr: "verdict.rule"}}}}},
+			},
+		},
+		{Name: "chat", URL: "https://ntfy.sh/my_topic-1", Body: "ntfy", Title: `"Blocked"`, Text: "verdict.reason", Notify: true, Async: true, Timeout: policyfile.Duration(30 * time.Second)},
+		{
+			Name: "mail", Notify: true, Async: true, Timeout: policyfile.Duration(30 * time.Second),
+			SMTP: &policyfile.SMTP{Server: "mail.example.com:587", From: "grapnel@example.com", To: []string{"a@example.com", "B <b@example.com>"}, User: "u", Password: "file:pw"},
 		},
 		{Name: "late", URL: "https://a.example", Body: "summary", Notify: true, Async: true, Timeout: policyfile.Duration(2 * time.Second)},
 	}
@@ -156,6 +176,7 @@ func TestNotifyOfAProject(t *testing.T) {
 		"variable": {"{url: https://a.example, secret: env:HOME}", "a project has no `secret`"},
 		"literal":  {"{url: https://a.example, secret: whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw}", "a project has no `secret`"},
 		"header":   {"{url: https://a.example, headers: {x: env:GITHUB_TOKEN}}", "header x: a project must not send the value"},
+		"mail":     {"{smtp: {server: 'mail.example.com:587', from: a@b.example, to: c@d.example}}", "a project sends no e-mail"},
 		"clear":    {"http://127.0.0.1:8080/", "hooks of a project may only use https"},
 		"shouted":  {"HTTP://127.0.0.1:8080/", "hooks of a project may only use https"},
 	} {

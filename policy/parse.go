@@ -596,9 +596,12 @@ func (p *fileParser) duration(n *yaml.Node) policyfile.Duration {
 	return policyfile.Duration(d)
 }
 
-func (p *fileParser) when(n *yaml.Node) string {
+func (p *fileParser) when(n *yaml.Node) string { return p.expression(n, match.KeyWhen) }
+
+// expression parses the expression of a key.
+func (p *fileParser) expression(n *yaml.Node, key string) string {
 	source := p.text(n)
-	if _, err := match.CompileExpression(match.KeyWhen, source); err != nil {
+	if _, err := match.CompileExpression(key, source); err != nil {
 		hint := ""
 		switch {
 		case strings.Contains(err.Error(), `unexpected "="`):

@@ -1,5 +1,5 @@
 // Package expr implements the language of conditions: expressions over named values that return a
-// truth value or a number. Compile an expression once and run it often:
+// truth value, or another value. Compile an expression once and run it often:
 //
 //	p, err := expr.Compile(`kind == "tool.before" && len(tool.input) > 1`, expr.Truth, names)
 //	holds, err := p.Run(func(name int) any { return values[name] })
@@ -51,6 +51,8 @@ type Result uint8
 const (
 	Truth  Result = iota // a bool; nil is treated as false
 	Number               // a float64
+	Text                 // a string; nil is treated as ""
+	Any                  // nil, or a bool, int, float64, string, []string, []any or map[string]any
 )
 
 // Program is a compiled expression. It is safe for concurrent use.
@@ -107,9 +109,12 @@ func Compile(source string, result Result, names []Name) (p *Program, err error)
 	if c.tok.kind != end {
 		c.unexpected()
 	}
-	if result == Truth {
+	switch {
+	case result == Truth:
 		c.want(n, boolean, "the expression")
-	} else if !n.number() {
+	case result == Text:
+		c.want(n, text, "the expression")
+	case result == Number && !n.number():
 		c.want(n, float, "the expression")
 	}
 	c.program.eval = n.eval
@@ -123,8 +128,15 @@ func (p *Program) Run(value func(name int) any) (result any, err error) {
 	defer catch(&err)
 	m := &machine{program: p, value: value, values: make([]known, len(p.names)), vars: make([]any, p.vars)}
 	v := p.eval(m)
-	if p.result == Truth {
+	switch {
+	case p.result == Any:
+		return v, nil
+	case p.result == Truth:
 		return v != nil && m.truth(0, v), nil
+	case p.result == Text && v == nil:
+		return "", nil
+	case p.result == Text:
+		return m.text(0, v), nil
 	}
 	f, ok := toFloat(v)
 	if !ok {

@@ -17,8 +17,11 @@ const MaxWhen = 4096
 
 // The keys that contain expressions.
 const (
-	KeyWhen = "when"
-	KeySum  = "sum"
+	KeyWhen  = "when"
+	KeySum   = "sum"
+	KeyBody  = "body"  // of a `notify:`
+	KeyTitle = "title" // of a `notify:`
+	KeyText  = "text"  // of a `notify:`
 )
 
 // whenNames lists the variables of expressions. All of them always have a value, so that an
@@ -152,23 +155,29 @@ type Expression struct {
 	err     error
 }
 
-// CompileExpression compiles an expression that returns a bool or, for `sum:`, a number.
+// CompileExpression compiles the expression of a key. It returns a bool for `when:`, a number for
+// `sum:`, any value for `body:`, and a text for `title:` and `text:`.
 func CompileExpression(key, source string) (*expr.Program, error) {
 	if len(source) > MaxWhen {
 		return nil, fmt.Errorf("%s: the expression has %d bytes, more than %d", key, len(source), MaxWhen)
 	}
-	result := expr.Truth
-	if key == KeySum {
+	result, names := expr.Truth, whenLanguage()
+	switch key {
+	case KeySum:
 		result = expr.Number
+	case KeyBody:
+		result, names = expr.Any, sentLanguage()
+	case KeyTitle, KeyText:
+		result, names = expr.Text, sentLanguage()
 	}
-	program, err := expr.Compile(source, result, whenLanguage())
+	program, err := expr.Compile(source, result, names)
 	if err == nil {
 		return program, nil
 	}
 	if wrong, ok := errors.AsType[*expr.Error](err); ok && wrong.Unknown != "" {
 		var known []string
-		for _, n := range whenNames {
-			known = append(known, n.name)
+		for _, n := range names {
+			known = append(known, n.Name)
 		}
 		if hint := nearest.Hint(wrong.Unknown, known); hint != "" {
 			wrong.Text += " (" + hint + ")"

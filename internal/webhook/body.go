@@ -31,6 +31,13 @@ const (
 	BodyIronClaw    = "ironclaw"    // the summary in the format of IronClaw's outbound webhooks
 )
 
+// The names of bodies that are a message for people, see [Message].
+const (
+	BodySlack = "slack"
+	BodyTeams = "teams"
+	BodyNtfy  = "ntfy"
+)
+
 // Envelopes returns the names.
 func Bodies() []string {
 	return []string{BodyPlain, BodyCloudEvents, BodySummary, BodyIronClaw}
@@ -67,8 +74,45 @@ func Send(ctx context.Context, c *outbound.Client, h *policyfile.HTTP, j *Delive
 // Message returns the request of a delivery.
 func Message(h *policyfile.HTTP, j *Delivery) (m outbound.Message, err error) {
 	m = outbound.Message{URL: h.URL, ID: j.ID, Secrets: h.Secrets, Headers: h.Headers, Timeout: time.Duration(h.Timeout)}
-	m.Body, m.Type, err = Body(h.Body, j)
+	if len(h.Members) == 0 && !h.ForPeople() {
+		m.Body, m.Type, err = Body(h.Body, j)
+		return m, err
+	}
+	ev, origin, err := read(j)
+	if err != nil {
+		return m, err
+	}
+	if len(h.Members) > 0 {
+		m.Body, err = writeMembers(h.Members, ev, origin)
+		return m, err
+	}
+	n, err := noticeOf(h, j, ev, origin)
+	if err != nil {
+		return m, err
+	}
+	switch h.Body {
+	case BodySlack:
+		m.Body, err = rawjson.Marshal(slack(n))
+	case BodyTeams:
+		m.Body, err = rawjson.Marshal(teams(n))
+	case BodyNtfy:
+		i := strings.LastIndexByte(h.URL, '/') + 1
+		m.URL = h.URL[:i]
+		m.Body, err = rawjson.Marshal(ntfy(n, h.URL[i:]))
+	default:
+		err = fmt.Errorf("unknown body %q", h.Body)
+	}
 	return m, err
+}
+
+// read returns the event of a delivery with its Verdict, and its origin.
+func read(j *Delivery) (*grapnel.Event, *wire.Origin, error) {
+	ev, err := wire.Read(j.Event)
+	origin, noOrigin := wire.ReadOrigin(j.Event)
+	if err := errors.Join(err, noOrigin); err != nil {
+		return nil, nil, fmt.Errorf("cannot read the event of the delivery: %w", err)
+	}
+	return ev, origin, nil
 }
 
 // Body returns the body of a delivery in a format, and its media type. The same delivery always has
@@ -82,10 +126,9 @@ func Body(format string, j *Delivery) (body []byte, media string, err error) {
 	if format == "" || format == BodyPlain {
 		return body, media, nil
 	}
-	ev, err := wire.Read(j.Event)
-	origin, noOrigin := wire.ReadOrigin(j.Event)
-	if err := errors.Join(err, noOrigin); err != nil {
-		return nil, "", fmt.Errorf("cannot read the event of the delivery: %w", err)
+	ev, origin, err := read(j)
+	if err != nil {
+		return nil, "", err
 	}
 	switch format {
 	case BodyCloudEvents:

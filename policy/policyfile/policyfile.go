@@ -274,7 +274,11 @@ type HTTP struct {
 	URL     string            `json:"url"`               // https; http only in policies that may open networks
 	Secrets []string          `json:"secrets,omitempty"` // keys that sign requests: env:NAME, file:PATH, or the key itself; see [HTTP.Resolve]
 	Headers map[string]string `json:"headers,omitempty"` // a value may be env:NAME or file:PATH
-	Body    string            `json:"body,omitempty"`    // plain, summary, or for `notify:` cloudevents; empty = plain
+	Body    string            `json:"body,omitempty"`    // plain, summary, or for `notify:` cloudevents, slack, teams, ntfy; empty = plain
+	Members []BodyPart        `json:"members,omitempty"` // members of the body of a `notify:`, instead of Body
+	Title   string            `json:"title,omitempty"`   // expression for the title of a message for people; empty = Grapnel's
+	Text    string            `json:"text,omitempty"`    // expression for its text; empty = Grapnel's
+	SMTP    *SMTP             `json:"smtp,omitempty"`    // the message is an e-mail, and there is no URL
 	Breaker Breaker           `json:"breaker,omitzero"`
 	Async   bool              `json:"async,omitempty"`   // the answer is ignored; always true with `notify:`
 	Timeout Duration          `json:"timeout,omitempty"` // timeout of one request
@@ -285,6 +289,26 @@ type HTTP struct {
 	Dir     string            `json:"-"`                 // directory of the policy file
 	Scope   grapnel.Scope     `json:"-"`                 // scope of the policy file
 }
+
+// A BodyPart is a part of the JSON of a `notify:`: an expression, an object or a list.
+type BodyPart struct {
+	Name  string     `json:"name,omitempty"`  // of a member of an object
+	Expr  string     `json:"expr,omitempty"`  // in the language of `when:`
+	Parts []BodyPart `json:"parts,omitempty"` // of an object or a list, instead of Expr
+	List  bool       `json:"list,omitempty"`  // Parts are the elements of a list
+}
+
+// SMTP is an e-mail server and the addresses of its messages.
+type SMTP struct {
+	Server   string   `json:"server"` // host:port
+	From     string   `json:"from"`
+	To       []string `json:"to"`
+	User     string   `json:"user,omitempty"`     // empty = no authentication
+	Password string   `json:"password,omitempty"` // env:NAME or file:PATH; see [HTTP.Resolve]
+}
+
+// MaxBodyParts is the maximum number of parts in the body of a `notify:`.
+const MaxBodyParts = 200
 
 // Breaker configures a circuit breaker: after Failures failures in a row, Grapnel sends a server no
 // requests for Cooldown. Zero values mean the defaults.
@@ -299,6 +323,20 @@ func (h *HTTP) FullName() string {
 		return h.Name
 	}
 	return h.Source + "::" + h.Name
+}
+
+// Address returns the place to which the hook sends events: a URL, or an e-mail server and the
+// recipients.
+func (h *HTTP) Address() string {
+	if h.SMTP != nil {
+		return strings.Join(h.SMTP.To, ", ") + " by " + h.SMTP.Server
+	}
+	return h.URL
+}
+
+// ForPeople reports whether the hook sends a message for people, and no data for a program.
+func (h *HTTP) ForPeople() bool {
+	return h.SMTP != nil || h.Body == "slack" || h.Body == "teams" || h.Body == "ntfy"
 }
 
 // Key returns the policy key of the action: http or notify.

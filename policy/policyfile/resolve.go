@@ -24,8 +24,8 @@ const (
 	privatePrefix = "whsk_" // an Ed25519 key; it can only be given by reference, not in the policy itself
 )
 
-// Resolve returns a copy of h in which the secret and header references env:NAME and file:PATH are
-// replaced by their values. It reads the variables of this process. An error contains the
+// Resolve returns a copy of h in which the references env:NAME and file:PATH of secrets, headers and the
+// password are replaced by their values. It reads the variables of this process. An error contains the
 // reference, but never the value.
 func (h *HTTP) Resolve() (HTTP, error) {
 	out := *h
@@ -49,6 +49,14 @@ func (h *HTTP) Resolve() (HTTP, error) {
 			out.Headers = make(map[string]string, len(h.Headers))
 		}
 		out.Headers[name] = value
+	}
+	if h.SMTP != nil && h.SMTP.Password != "" {
+		mail := *h.SMTP
+		var err error
+		if mail.Password, err = h.resolve(mail.Password); err != nil {
+			return HTTP{}, fmt.Errorf("password%s: %w", wordFor(h.SMTP.Password), err)
+		}
+		out.SMTP = &mail
 	}
 	return out, nil
 }

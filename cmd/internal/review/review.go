@@ -71,7 +71,7 @@ func NewReport(x *policy.Examined, trusted bool) Report {
 func Describe(h *policyfile.Hook) string {
 	switch {
 	case h.HTTP != nil && h.HTTP.Notify:
-		return "sends " + whatIsSent(h.HTTP) + " to " + h.HTTP.URL + ", with retries"
+		return "sends " + whatIsSent(h.HTTP) + " to " + h.HTTP.Address() + ", with retries"
 	case h.HTTP != nil && h.HTTP.Async:
 		return "sends " + whatIsSent(h.HTTP) + " to " + h.HTTP.URL
 	case h.HTTP != nil:
@@ -121,8 +121,13 @@ func Describe(h *policyfile.Hook) string {
 
 // whatIsSent describes the body that a server gets.
 func whatIsSent(h *policyfile.HTTP) string {
-	if h.Body == "summary" {
+	switch {
+	case h.Body == "summary":
 		return "a summary of the event"
+	case h.ForPeople():
+		return "a message about the event"
+	case len(h.Members) > 0:
+		return "its own parts of the event"
 	}
 	return "the whole event"
 }
