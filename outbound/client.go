@@ -225,7 +225,7 @@ func (c *Client) exchange(ctx context.Context, r request, read func(answer) erro
 	return err
 }
 
-// connect opens a connection to the host of a URL, with TLS for https.
+// connect opens a connection to the host of a URL, with TLS for https and schemeSMTPS.
 func (c *Client) connect(ctx context.Context, u *url.URL) (*connection, error) {
 	name, host := u.Hostname(), hostOf(u)
 	addrs, err := c.resolve(ctx, name, c.Guard().checkOf(host))
@@ -237,24 +237,37 @@ func (c *Client) connect(ctx context.Context, u *url.URL) (*connection, error) {
 		return nil, err
 	}
 	conn := &connection{Conn: tcp, tcp: tcp, addr: addr, host: host}
-	if u.Scheme == "http" {
+	var protocols []string
+	switch u.Scheme {
+	case "http", schemeSMTP:
 		return conn, nil
+	case "https":
+		protocols = []string{"http/1.1"}
 	}
-	c.mu.Lock()
-	files := c.ca
-	c.mu.Unlock()
-	roots, err := certs.Roots(c.opts.RootCAs, files)
+	config, err := c.tlsConfig(name, protocols...)
 	if err != nil {
 		_ = tcp.Close()
-		return nil, fault(TLS, "%s: %w", name, err)
+		return nil, err
 	}
-	secured := tls.Client(tcp, &tls.Config{ServerName: name, RootCAs: roots, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}})
+	secured := tls.Client(tcp, config)
 	if err := secured.HandshakeContext(ctx); err != nil {
 		_ = tcp.Close()
 		return nil, fault(TLS, "%s: %w", name, err)
 	}
 	conn.Conn = secured
 	return conn, nil
+}
+
+// tlsConfig returns the configuration for a connection to a host, with the authorities of now.
+func (c *Client) tlsConfig(host string, protocols ...string) (*tls.Config, error) {
+	c.mu.Lock()
+	files := c.ca
+	c.mu.Unlock()
+	roots, err := certs.Roots(c.opts.RootCAs, files)
+	if err != nil {
+		return nil, fault(TLS, "%s: %w", host, err)
+	}
+	return &tls.Config{ServerName: host, RootCAs: roots, MinVersion: tls.VersionTLS12, NextProtos: protocols}, nil
 }
 
 // hostOf returns the scheme, host and port of a URL; portOf returns only the port.

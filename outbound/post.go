@@ -28,11 +28,12 @@ type Message struct {
 	Timeout time.Duration     // limit from the lookup to the end of the response; 0 = DefaultHookTimeout
 }
 
-// A Reply is a server's response.
+// A Reply is the response of a server, or the last reply of an e-mail server.
 type Reply struct {
 	Status     int           // 0 = no valid response
 	Text       string        // the beginning of the response body in one line, without the secrets of the request
 	RetryAfter time.Duration // how long the server asks the client to wait; 0 = not set
+	Final      bool          // the server refuses this message for good: another attempt is useless
 }
 
 // Post sends one message, signed as in the Standard Webhooks specification with the current time.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/ask"
+	"github.com/grapnel-dev/grapnel/internal/noop"
 	"github.com/grapnel-dev/grapnel/outbound"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -133,6 +134,9 @@ func Look(h policyfile.HTTP, reach policyfile.Reach) (grapnel.Hook, error) {
 	client, err := NewClient(reach, 0)
 	if err != nil {
 		return nil, err
+	}
+	if s := h.SMTP; s != nil {
+		return noop.Hook{}, client.Guard().CheckMail(outbound.Mail{Server: s.Server, From: s.From, To: s.To})
 	}
 	hook, err := client.PolicyHook(h)
 	if err != nil {

@@ -62,8 +62,11 @@ func Event(ev *grapnel.Event, o *wire.Origin) (json.RawMessage, error) {
 }
 
 // Send makes one attempt to deliver j to the server of a `notify:` hook, whose references are resolved.
-// The error and the Reply are as of [outbound.Client.Post].
+// The error and the Reply are as of [outbound.Client.Post] and [outbound.Client.Mail].
 func Send(ctx context.Context, c *outbound.Client, h *policyfile.HTTP, j *Delivery) (outbound.Reply, error) {
+	if h.SMTP != nil {
+		return sendMail(ctx, c, h, j)
+	}
 	m, err := Message(h, j)
 	if err != nil {
 		return outbound.Reply{}, err

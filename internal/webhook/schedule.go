@@ -30,7 +30,7 @@ func Wait(tries int, reply outbound.Reply, random float64) (wait, hold time.Dura
 	if reply.Status == http.StatusTooManyRequests || reply.Status == http.StatusServiceUnavailable {
 		hold = min(reply.RetryAfter, outbound.MaxRetryAfter)
 	}
-	if tries >= len(schedule) {
+	if tries >= len(schedule) || reply.Final {
 		return 0, hold, false
 	}
 	wait = stretch(schedule[max(0, tries)], 1-jitter+2*jitter*random)
