@@ -5,6 +5,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/forwarding"
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 	"github.com/grapnel-dev/grapnel/dialect"
@@ -49,6 +50,8 @@ type facts struct {
 
 	forward    []forwarding.Report
 	forwardErr error
+	refused    []store.Refusal
+	refusedErr error
 
 	homeless error // why the home directory of this user is unknown; nil = it is known
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/allow"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/control"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/forwarding"
@@ -100,6 +101,7 @@ func gather(ctx context.Context, req *Request) (*facts, error) {
 	f.daemon.socket = client.Socket(req.Place.State)
 	f.daemon.found, f.daemon.err = server.Look(ctx, f.daemon.socket)
 	f.forward, f.forwardErr = forwarding.Reports(ctx, req.Place)
+	f.refused, f.refusedErr = control.Refusals(ctx, req.Place)
 	return f, nil
 }
 

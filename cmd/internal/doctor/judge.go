@@ -22,7 +22,7 @@ import (
 
 // judge returns the findings from the facts, and the memory for the next run.
 func judge(f *facts) ([]Finding, *memory) {
-	found := slices.Concat(judgePolicy(f), judgeDaemon(f), judgeForward(f))
+	found := slices.Concat(judgePolicy(f), judgeDaemon(f), judgeForward(f), judgeDeliveries(f))
 	for i := range f.agents {
 		a := &f.agents[i]
 		for _, part := range [][]Finding{

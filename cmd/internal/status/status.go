@@ -121,6 +121,13 @@ func Gather(ctx context.Context, place local.Place) (*Report, error) {
 			s.warn("%s: %s", s.Forward[i].To, problem.What)
 		}
 	}
+	refusals, err := control.Refusals(ctx, place)
+	if err != nil {
+		s.warn("cannot see whether targets refuse deliveries: %v", err)
+	}
+	for i := range refusals {
+		s.warn("hook %s: its target refuses deliveries: %s; run \"%s\"", refusals[i].Target, printable.Text(refusals[i].Error), control.RefusalHint(&refusals[i]))
+	}
 	s.installs(place)
 	day, err := records.Log(place).Count(ctx, time.Now().Add(-24*time.Hour))
 	if err != nil {

@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
@@ -17,6 +19,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/service"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/internal/wire"
 	"github.com/grapnel-dev/grapnel/local"
 )
 
@@ -171,4 +174,29 @@ func Target(ctx context.Context, r *store.Reader, name string) (store.Target, er
 	default:
 		return store.Target{}, cli.WithHint(fmt.Errorf("no target %q found", name), "known targets: "+strings.Join(names, ", "))
 	}
+}
+
+// refusalTime is how old a refused event can be. An older one is of a hook that is rare or gone.
+const refusalTime = 7 * 24 * time.Hour
+
+// Refusals returns the targets that refuse deliveries; see [store.Reader.Refusals].
+func Refusals(ctx context.Context, place local.Place) ([]store.Refusal, error) {
+	r, err := store.OpenReader(place.Store())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	found, err := r.Refusals(ctx, time.Now().Add(-refusalTime))
+	return found, errors.Join(err, r.Close())
+}
+
+// RefusalHint returns the commands that help with a refusal.
+func RefusalHint(r *store.Refusal) string {
+	name := wire.RefOf(r.Target).Name
+	if r.Off {
+		return "grapnel deliveries on " + name
+	}
+	return "grapnel deliveries test " + name
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
 	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/internal/webhook"
 )
 
 // A Reader reads a store, with or without a process that writes to it. It is safe for concurrent
@@ -487,4 +488,38 @@ func (r *Reader) Targets(ctx context.Context) ([]Target, error) {
 		return nil, fmt.Errorf("cannot read the targets: %w", err)
 	}
 	return targets, nil
+}
+
+// A Refusal is the newest delivery that a target refused for a reason that time does not cure.
+type Refusal struct {
+	Target string `json:"target"`
+	ID     string `json:"id"`
+	Status int    `json:"status"`
+	Error  string `json:"error"` // with the beginning of the target's answer
+	Off    bool   `json:"off,omitempty"`
+}
+
+// Refusals returns the targets that refused the delivery of an event since then and have accepted no later
+// event, by name. A
+// refusal is a status from 400 to 499, except those that mean "later" in HTTP (408, 425, 429) or SMTP
+// (421, 432, 450 to 459), or a status of an e-mail server that ended a delivery before its last attempt.
+func (r *Reader) Refusals(ctx context.Context, since time.Time) ([]Refusal, error) {
+	var found []Refusal
+	err := r.read(ctx, func(v *view) error {
+		return v.each(`SELECT target, id, status, error, target IN (SELECT target FROM off) FROM job WHERE num IN (
+				SELECT max(num) FROM job j WHERE state <> 'delivered' AND status >= 400
+					AND (status < 500 AND status NOT IN (408, 421, 425, 429, 432) AND status NOT BETWEEN 450 AND 459 OR status >= 500 AND state = 'dead' AND tries < ?)
+					AND created > ? AND created > coalesce((SELECT max(created) FROM job d WHERE d.target = j.target AND d.state = 'delivered'), 0)
+				GROUP BY target)
+			ORDER BY target`, []any{len(webhook.Schedule()) + 1, stamp(since)}, func(scan func(into ...any) error) error {
+			var one Refusal
+			err := scan(&one.Target, &one.ID, &one.Status, &one.Error, &one.Off)
+			found = append(found, one)
+			return err
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot read which deliveries were refused: %w", err)
+	}
+	return found, nil
 }
