@@ -608,6 +608,8 @@ func (p *fileParser) expression(n *yaml.Node, key string) string {
 			hint = "compare with =="
 		case strings.ContainsAny(source, "“”‘’"):
 			hint = "write plain quotes"
+		case key == match.KeyBody && strings.Contains(err.Error(), "unknown name"):
+			hint = `the value is an expression: a text needs quotes in quotes, '"blocked"'`
 		}
 		p.fail(n, hint, "%v", err)
 	}

@@ -47,7 +47,7 @@ is sent again only when you retry it.`,
 	cmd.Flags().StringVar(&state, "state", "", "only deliveries in this `STATE`: waiting, delivered or dead")
 	cmd.Flags().StringVar(&target, "target", "", "only deliveries of this `HOOK`")
 	cmd.Flags().IntVar(&limit, "limit", defaultDeliveries, "only the `N` newest deliveries; 0 for all")
-	cmd.AddCommand(newDeliveriesShow(c), newDeliveriesRetry(c), newDeliveriesOn(c))
+	cmd.AddCommand(newDeliveriesShow(c), newDeliveriesRetry(c), newDeliveriesOn(c), newDeliveriesTest(c))
 	return c.jsonFlag(cmd)
 }
 
@@ -158,6 +158,60 @@ func newDeliveriesOn(c *console) *cobra.Command {
 			return err
 		},
 	})
+}
+
+func newDeliveriesTest(c *console) *cobra.Command {
+	return c.jsonFlag(&cobra.Command{
+		Use:   "test HOOK",
+		Short: "Send an example event through a notify hook now",
+		Long: `Send one example event through a notify hook and print what was sent, the answer of the server
+and the next step. The event is not stored and not retried.`,
+		Example: "  grapnel deliveries test team",
+		Args:    usageArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			place, err := c.Place()
+			if err != nil {
+				return err
+			}
+			dir, err := cli.WorkDir()
+			if err != nil {
+				return err
+			}
+			t, err := control.TryHook(cmd.Context(), place, dir, args[0])
+			if err != nil {
+				return err
+			}
+			if c.JSON {
+				err = c.PrintJSON(t)
+			} else {
+				err = c.printTrial(t)
+			}
+			if err == nil && !t.Delivered {
+				err = cli.ErrFailed
+			}
+			return err
+		},
+	})
+}
+
+func (c *console) printTrial(t *control.Trial) error {
+	result := c.Paint(cli.Green, "delivered")
+	if !t.Delivered {
+		result = c.Paint(cli.Red, "failed") + ": " + oneLine(t.Error)
+	}
+	status := ""
+	if t.Status > 0 {
+		status = strings.TrimSpace(fmt.Sprint(t.Status) + " " + oneLine(t.Answer))
+	}
+	for _, row := range [][2]string{{"hook", printable.Text(t.Hook)}, {"to", printable.Text(t.To)}, {"sent", printable.Text(strings.TrimSpace(t.Sent))}, {"answer", status}, {"result", result}, {"next", t.Next}} {
+		if row[1] == "" {
+			continue
+		}
+		if _, err := fmt.Fprintf(c.Out, "%-7s %s\n", row[0], row[1]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // read calls do with a reader of the store. If the store does not exist, no event was ever

@@ -1,9 +1,30 @@
 package webhook
 
-import "strings"
+import (
+	"net/url"
+	"strings"
+)
 
 // A notice for each service. The limits are from the documentation of the services, in characters; the
 // code counts bytes, which are more.
+
+// FormOf returns the name of the body that the service at a URL needs, if it is a known service; otherwise "".
+func FormOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	host := strings.ToLower(u.Hostname())
+	switch {
+	case host == "hooks.slack.com":
+		return BodySlack
+	case host == "ntfy.sh":
+		return BodyNtfy
+	case strings.HasSuffix(host, ".logic.azure.com"), strings.HasSuffix(host, ".webhook.office.com"), strings.HasSuffix(host, ".api.powerplatform.com"):
+		return BodyTeams
+	}
+	return ""
+}
 
 type object = map[string]any
 

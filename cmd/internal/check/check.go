@@ -65,6 +65,7 @@ var (
 	shortWait      = Kind{"short-wait", "warning", "An installed agent does not wait as long as a person may take to approve a call."}
 	nothingToLoad  = Kind{"nothing-to-load", "warning", "The policy loads a format of which no hook file exists."}
 	badAddress     = Kind{"bad-address", "warning", "A hook cannot reach its server from this machine."}
+	wrongBody      = Kind{"wrong-body", "warning", "A hook sends a chat service a body that this service refuses."}
 	notTrusted     = Kind{"not-trusted", "warning", "The current content of the project's policy has no effect, because it is not trusted."}
 	misspeltTool   = Kind{"misspelt-tool", "warning", "No agent has a tool of this name, but one has a similar name."}
 	nativeTool     = Kind{"native-tool", "warning", "A hook names a tool as some agents do, and does not match the equivalent tool of other agents."}
@@ -80,7 +81,7 @@ var (
 	shortTimeout   = Kind{"short-timeout", "warning", "An installed agent does not wait as long as the hooks may take."}
 	notSandboxed   = Kind{"not-sandboxed", "warning", "This machine cannot enforce the sandbox of a program or of commands."}
 
-	findingKinds = []Kind{badPolicy, badRules, badNetwork, badHookFile, badHandler, doubtfulFile, slowMatcher, slowModule, cannotChange, shortWait, nothingToLoad, badAddress, notTrusted, misspeltTool, nativeTool, oddPatterns, oddReason, withoutMatch, unknownOptions, missingFile, longTimeout, hiddenCommands, neverBlocks, notInstalled, shortTimeout, notSandboxed}
+	findingKinds = []Kind{badPolicy, badRules, badNetwork, badHookFile, badHandler, doubtfulFile, slowMatcher, slowModule, cannotChange, shortWait, nothingToLoad, badAddress, wrongBody, notTrusted, misspeltTool, nativeTool, oddPatterns, oddReason, withoutMatch, unknownOptions, missingFile, longTimeout, hiddenCommands, neverBlocks, notInstalled, shortTimeout, notSandboxed}
 )
 
 // finding makes a finding of this kind.

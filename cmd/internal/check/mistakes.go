@@ -22,6 +22,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/shell"
+	"github.com/grapnel-dev/grapnel/internal/webhook"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/systems/hookfiles"
@@ -62,10 +63,7 @@ func ownHooks(root *yaml.Node, hooks []policyfile.Hook) (own []ownHook) {
 // server returns the value with the URL of a hook that sends requests.
 func (h *ownHook) server() *yaml.Node {
 	at := h.at.Get(h.HTTP.Key())
-	if at.Kind == yaml.Map {
-		at = at.Get("url")
-	}
-	return at
+	return cmp.Or(at.Get("url"), at.Get("smtp"), at)
 }
 
 // readTree reads a policy file again, for the positions of its values.
@@ -87,10 +85,21 @@ func (m *mistakes) ofHook(h *ownHook) {
 	}
 	m.ofDecision(h)
 	m.ofNotice(h)
+	m.ofBody(h)
 	m.ofReach(h)
 	m.ofAllow(h)
 	m.ofTimeout(h)
 	m.ofFiles(h)
+}
+
+// ofBody adds a finding if a service for people gets data for a program.
+func (m *mistakes) ofBody(h *ownHook) {
+	if h.HTTP == nil || !h.HTTP.Notify || h.HTTP.ForPeople() || len(h.HTTP.Members) > 0 {
+		return
+	}
+	if form := webhook.FormOf(h.HTTP.URL); form != "" {
+		m.warn(wrongBody, h, h.server(), "write `body: "+form+"`", "this server refuses the body %s", cmp.Or(h.HTTP.Body, webhook.BodyPlain))
+	}
 }
 
 // matchesAt returns the matches of a hook, including negated ones.

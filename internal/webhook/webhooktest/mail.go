@@ -21,7 +21,9 @@ import (
 // A MailServer is an SMTP server on loopback. Its fields must not change after Start.
 type MailServer struct {
 	Addr  string         // host:port
-	Roots *x509.CertPool // authority of its certificate
+	Roots *x509.CertPool // with the Authority
+
+	Authority []byte // the authority of its certificate, in DER
 
 	Box      *Box
 	NoTLS    bool              // offers no STARTTLS
@@ -39,6 +41,7 @@ func NewMailServer(t testing.TB) *MailServer {
 	defer web.Close()
 	s := &MailServer{Box: &Box{}, Roots: x509.NewCertPool(), config: &tls.Config{Certificates: web.TLS.Certificates, MinVersion: tls.VersionTLS12}}
 	s.Roots.AddCert(web.Certificate())
+	s.Authority = web.Certificate().Raw
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
