@@ -57,7 +57,7 @@ func noticeOf(h *policyfile.HTTP, j *Delivery, ev *grapnel.Event, o *wire.Origin
 	return n, nil
 }
 
-// sent returns the clean value of an expression of the policy; "" if there is none.
+// sent returns the clean value of an expression of the policy; "" without an expression.
 func sent(key, source string, ev *grapnel.Event, o *wire.Origin) (string, error) {
 	if source == "" {
 		return "", nil

@@ -278,7 +278,7 @@ type HTTP struct {
 	Members []BodyPart        `json:"members,omitempty"` // members of the body of a `notify:`, instead of Body
 	Title   string            `json:"title,omitempty"`   // expression for the title of a message for people; empty = Grapnel's
 	Text    string            `json:"text,omitempty"`    // expression for its text; empty = Grapnel's
-	SMTP    *SMTP             `json:"smtp,omitempty"`    // the message is an e-mail, and there is no URL
+	SMTP    *SMTP             `json:"smtp,omitempty"`    // the message is an e-mail, and URL is empty
 	Breaker Breaker           `json:"breaker,omitzero"`
 	Async   bool              `json:"async,omitempty"`   // the answer is ignored; always true with `notify:`
 	Timeout Duration          `json:"timeout,omitempty"` // timeout of one request

@@ -26,6 +26,7 @@ var keyTables = []struct{ name, definition string }{
 	{"context", "context"},
 	{"http", "http"},
 	{"notify", "notify"},
+	{"smtp", "smtp"},
 	{"breaker", "breaker"},
 	{"sandbox", "sandbox"},
 	{"contain", "contain"},
