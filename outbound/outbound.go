@@ -22,7 +22,8 @@
 // A [Webhook] sends only a notification that an event happened. It contains no prompt, no tool
 // input or output, and no user.
 //
-// Client.Post sends any body with an ID, signed, and returns the response status.
+// Client.Post sends any body with an ID, signed, and returns the response status. Client.Mail sends an
+// e-mail.
 //
 // The package has no queue. A failed delivery is reported and not retried.
 package outbound

@@ -118,7 +118,7 @@ const (
 // be stored: an address can contain a token.
 func secretsOf(r request) []string {
 	secrets := []string{r.url.RequestURI(), r.url.Path, r.url.RawQuery}
-	for _, part := range strings.Split(r.url.Path, "/") {
+	for part := range strings.SplitSeq(r.url.Path, "/") {
 		if len(part) >= 8 {
 			secrets = append(secrets, part)
 		}

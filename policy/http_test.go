@@ -195,6 +195,14 @@ func TestResolve(t *testing.T) {
 	if _, err := (&policyfile.HTTP{Dir: dir, Headers: map[string]string{"x": "env:HTTP_TEST_NOT_SET"}}).Resolve(); err == nil || !strings.Contains(err.Error(), "header x env:HTTP_TEST_NOT_SET: the variable is not set") {
 		t.Error(err)
 	}
+	mail := policyfile.HTTP{Dir: dir, SMTP: &policyfile.SMTP{User: "u", Password: "file:wrong"}}
+	if got, err := mail.Resolve(); err != nil || got.SMTP.Password != "s3cret!" || mail.SMTP.Password != "file:wrong" {
+		t.Errorf("a password: %+v, %v", got.SMTP, err)
+	}
+	mail.SMTP.Password = "file:nothing"
+	if _, err := mail.Resolve(); err == nil || err.Error() != "password file:nothing: no such file" {
+		t.Errorf("without a password: %v", err)
+	}
 }
 
 // The server of a trusted project is called unless the grants of a stronger policy exclude

@@ -62,7 +62,8 @@ hooks:
 		},
 		{
 			Name: "custom", URL: "https://a.example", Notify: true, Async: true, Timeout: policyfile.Duration(30 * time.Second), Members: []policyfile.BodyPart{
-				{Name: "text", Expr: `"blocked: " + tool.command`}, {Name: "n", Expr: "4"},
+				{Name: "text", Expr: `"blocked: " + tool.command`},
+				{Name: "n", Expr: "4"},
 				{Name: "of", List: true, Parts: []policyfile.BodyPart{{Expr: "origin.host"}, {Parts: []policyfile.BodyPart{{Name: "rule", Expr: "verdict.rule"}}}}},
 			},
 		},

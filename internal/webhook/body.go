@@ -31,17 +31,17 @@ const (
 	BodyIronClaw    = "ironclaw"    // the summary in the format of IronClaw's outbound webhooks
 )
 
+// Bodies returns the names.
+func Bodies() []string {
+	return []string{BodyPlain, BodyCloudEvents, BodySummary, BodyIronClaw}
+}
+
 // The names of bodies that are a message for people, see [Message].
 const (
 	BodySlack = "slack"
 	BodyTeams = "teams"
 	BodyNtfy  = "ntfy"
 )
-
-// Envelopes returns the names.
-func Bodies() []string {
-	return []string{BodyPlain, BodyCloudEvents, BodySummary, BodyIronClaw}
-}
 
 // A Delivery is one event for the target of one hook.
 type Delivery struct {

@@ -142,7 +142,8 @@ func TestFormsOfOthers(t *testing.T) {
 func TestMembers(t *testing.T) {
 	t.Parallel()
 	h := policyfile.HTTP{Members: []policyfile.BodyPart{
-		{Name: "z\"", Expr: `"blocked: " + tool.command`}, {Name: "a", List: true, Parts: []policyfile.BodyPart{{Expr: "4"}, {Parts: []policyfile.BodyPart{{Name: "by", Expr: "verdict.reasons"}}}}},
+		{Name: "z\"", Expr: `"blocked: " + tool.command`},
+		{Name: "a", List: true, Parts: []policyfile.BodyPart{{Expr: "4"}, {Parts: []policyfile.BodyPart{{Name: "by", Expr: "verdict.reasons"}}}}},
 		{Name: "host", Expr: "origin.host"},
 	}}
 	m, err := Message(&h, blocked(t, "rm <a> & \xff", "no"))

@@ -108,31 +108,20 @@ func (b *Box) Slack() http.Handler {
 		case len(payload.Blocks) > 50:
 			refuse(http.StatusBadRequest, "invalid_blocks")
 		}
-		show := func(t *textObject, most int, plain bool) {
-			if t == nil || t.Text == "" || utf8.RuneCountInString(t.Text) > most || t.Type != "mrkdwn" && t.Type != "plain_text" ||
-				plain && t.Type != "plain_text" || t.Type == "mrkdwn" && t.Emoji != nil || t.Type == "plain_text" && t.Verbatim {
-				refuse(http.StatusBadRequest, "invalid_blocks")
-			}
-			m.Active = append(m.Active, slackActive.FindAllString(t.Text, -1)...)
-			if t.Type == "mrkdwn" && !t.Verbatim {
-				m.Active = append(m.Active, markdown.FindAllString(t.Text, -1)...)
-			}
-			m.Text += slackText(t.Text) + "\n"
-		}
 		m.Title = slackText(payload.Text)
 		m.Active = append(m.Active, slackActive.FindAllString(payload.Text, -1)...)
 		for i := range payload.Blocks {
 			switch block := &payload.Blocks[i]; block.Type {
 			case "header":
-				show(block.Text, 150, true)
+				m.show(block.Text, 150, true)
 			case "section":
-				show(block.Text, 3000, false)
+				m.show(block.Text, 3000, false)
 			case "context":
 				if len(block.Elements) == 0 || len(block.Elements) > 10 {
 					refuse(http.StatusBadRequest, "invalid_blocks")
 				}
 				for j := range block.Elements {
-					show(&block.Elements[j], 3000, false)
+					m.show(&block.Elements[j], 3000, false)
 				}
 			default:
 				refuse(http.StatusBadRequest, "invalid_blocks")
@@ -140,6 +129,19 @@ func (b *Box) Slack() http.Handler {
 		}
 		return m
 	}, func(w http.ResponseWriter) { fmt.Fprint(w, "ok") })
+}
+
+// show adds a text as Slack shows it.
+func (m *Message) show(t *textObject, most int, plain bool) {
+	if t == nil || t.Text == "" || utf8.RuneCountInString(t.Text) > most || t.Type != "mrkdwn" && t.Type != "plain_text" ||
+		plain && t.Type != "plain_text" || t.Type == "mrkdwn" && t.Emoji != nil || t.Type == "plain_text" && t.Verbatim {
+		refuse(http.StatusBadRequest, "invalid_blocks")
+	}
+	m.Active = append(m.Active, slackActive.FindAllString(t.Text, -1)...)
+	if t.Type == "mrkdwn" && !t.Verbatim {
+		m.Active = append(m.Active, markdown.FindAllString(t.Text, -1)...)
+	}
+	m.Text += slackText(t.Text) + "\n"
 }
 
 func slackText(text string) string {

@@ -49,8 +49,10 @@ func TestRefusals(t *testing.T) {
 	r := readerTest(t, dir)
 	got, err := r.Refusals(t.Context(), begin)
 	want := []Refusal{
-		{"again", "again7", 403, "answered 403", false}, {"gone", fmt.Sprintf("gone%d", n), 410, "answered 410", true},
-		{"mail", "mail8", 550, "answered 550", false}, {"slack", "slack3", 404, "answered 404", false},
+		{"again", "again7", 403, "answered 403", false},
+		{"gone", fmt.Sprintf("gone%d", n), 410, "answered 410", true},
+		{"mail", "mail8", 550, "answered 550", false},
+		{"slack", "slack3", 404, "answered 404", false},
 	}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v (-want +got)\n%s", err, diff)
