@@ -1,50 +1,17 @@
 package shared
 
 import (
-	"context"
-	"errors"
-	"io"
 	"log/slog"
 	"net"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
-	"github.com/grapnel-dev/grapnel/internal/await"
 	"github.com/grapnel-dev/grapnel/internal/home"
 )
-
-// A user who does not exist gets no process, and the connection ends at once.
-func TestUnknownUser(t *testing.T) {
-	t.Parallel()
-	d := &daemon{log: slog.New(slog.DiscardHandler), users: map[int]*user{}}
-	defer d.running.Wait()
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	near, far, err := server.NewChannel()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer near.Close()
-	conn, err := net.FileConn(far)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = far.Close()
-	d.userOf(ctx, 1<<30+4711).take(conn.(*net.UnixConn))
-	if n, err := near.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
-		t.Errorf("read %d, %v", n, err)
-	}
-	await.Until(t, "the user is forgotten", func() bool {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		return len(d.users) == 0
-	})
-}
 
 // Above a number of users, and of waiting connections of one user, more are refused.
 func TestLimits(t *testing.T) {
@@ -84,23 +51,6 @@ func TestAccount(t *testing.T) {
 	if diff := cmp.Diff([]string{"HOME=/home/ann", "USER=ann", "LOGNAME=ann", "PATH=/bin", "LC_ALL=C", "OTEL_SERVICE_NAME=g"}, got); diff != "" {
 		t.Error(diff)
 	}
-	self, err := find(t.Context(), os.Getuid())
-	if err != nil {
-		t.Fatal(err)
-	}
-	mine, err := os.Getgroups()
-	if err != nil || !slices.Contains(self.groups, self.GID) || !slices.Equal(numbersOf(t, self.String()), append([]int{self.UID, self.GID}, self.groups...)) {
-		t.Errorf("%+v, groups of this process %v, %v", self, mine, err)
-	}
-}
-
-func numbersOf(t *testing.T, text string) []int {
-	t.Helper()
-	all, err := numbers(strings.Split(text, ":"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return all
 }
 
 // A command line that Run has not made changes nothing.
