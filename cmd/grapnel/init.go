@@ -53,7 +53,7 @@ file is kept unless you pass --force.`,
 			if scope == "project" {
 				fmt.Fprintf(c.Out, "it takes effect after you trust it: grapnel trust %s\n", local.ProjectPolicy)
 			} else {
-				fmt.Fprintf(c.Out, "next: grapnel install\n")
+				fmt.Fprintf(c.Out, "next: grapnel install\nrecipes: %s\n", recipes)
 			}
 			return nil
 		},
@@ -62,6 +62,9 @@ file is kept unless you pass --force.`,
 	cmd.Flags().BoolVar(&force, "force", false, "replace an existing policy")
 	return cmd
 }
+
+// recipes is the page with policies for everyday jobs.
+const recipes = "https://github.com/grapnel-dev/grapnel/blob/main/docs/recipes.md"
 
 func writeStarter(file string, content []byte, perm fs.FileMode, force bool) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
