@@ -13,7 +13,7 @@ import (
 )
 
 // codecLayout changes with the types, so that snapshots of other versions are not read.
-const codecLayout = "eba6e7630d0bedd5"
+const codecLayout = "6bd4bc60d79d93ef"
 
 func (w *codecWriter) policyValue(v *policyfile.Policy) {
 	var set uint64
@@ -1065,12 +1065,18 @@ func (w *codecWriter) defaultsValue(v *policyfile.Defaults) {
 	if v.OnError != "" {
 		set |= 1 << 1
 	}
+	if v.Mode != "" {
+		set |= 1 << 2
+	}
 	w.uint(set)
 	if set&(1<<0) != 0 {
 		w.int(int64(v.Timeout))
 	}
 	if set&(1<<1) != 0 {
 		w.text(string(v.OnError))
+	}
+	if set&(1<<2) != 0 {
+		w.text(string(v.Mode))
 	}
 }
 
@@ -1085,7 +1091,10 @@ func (r *codecReader) defaultsValue(v *policyfile.Defaults) {
 	if set&(1<<1) != 0 {
 		v.OnError = r.text()
 	}
-	r.leave(set >> 2)
+	if set&(1<<2) != 0 {
+		v.Mode = r.text()
+	}
+	r.leave(set >> 3)
 }
 
 func (w *codecWriter) permitValue(v *policyfile.Permit) {

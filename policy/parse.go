@@ -176,6 +176,7 @@ func (p *fileParser) policy(n *yaml.Node) *policyfile.Policy {
 				{"timeout", func(n *yaml.Node) { policy.Defaults.Timeout = p.duration(n) }},
 				{"on_error", func(n *yaml.Node) { policy.Defaults.OnError = p.oneOf(n, "open", "closed", "ask") }},
 				{"sandbox", func(n *yaml.Node) { sandbox = p.sandbox(n) }},
+				{"mode", func(n *yaml.Node) { policy.Defaults.Mode = p.oneOf(n, "enforce", "observe") }},
 			})
 		}},
 		{"hooks", func(n *yaml.Node) { hooks = n }},
@@ -198,6 +199,11 @@ func (p *fileParser) policy(n *yaml.Node) *policyfile.Policy {
 	if pack != nil {
 		p.plainPack(n)
 	}
+	if policy.Defaults.Mode == "observe" { // to enforce is the default anyway
+		for i := range policy.Use {
+			policy.Use[i].Mode = cmp.Or(policy.Use[i].Mode, policy.Defaults.Mode)
+		}
+	}
 	if hooks == nil || hooks.Kind == yaml.Null {
 		return policy
 	}
@@ -208,6 +214,9 @@ func (p *fileParser) policy(n *yaml.Node) *policyfile.Policy {
 	lines := map[string]int{}
 	for _, item := range hooks.Items {
 		h := p.hook(item)
+		if policy.Defaults.Mode == "observe" {
+			h.Mode = cmp.Or(h.Mode, policy.Defaults.Mode)
+		}
 		p.sandboxed(&h, item.Get("sandbox"), sandbox)
 		if first := lines[h.Name]; first > 0 {
 			p.fail(item, "rename one of them", "hook %q is defined twice, first in line %d: names must be unique in a file", h.Name, first)

@@ -33,7 +33,7 @@ var meant = [...]struct{ what, words, hint string }{ // what: the mapping, as me
 	{"the policy", " include includes import imports extends ", writeUse},
 	{"the policy", " packs ", "write `use: [PACK]`"},
 	{"the policy", " agents agent ", "each hook selects agents: `match: {agent: claude-code}`"},
-	{"the policy", " mode ", "write `mode: observe` in a hook, or for a pack `use: [{pack: NAME, mode: observe}]`"},
+	{"the policy", " mode ", "write `defaults: {mode: observe}`"},
 	{"the policy", " message ", "write it in a hook, next to its action: the user sees it with the decision"},
 	{"the policy", " name description title ", writeComment},
 	{"the policy", " timeout ", "write `defaults: {timeout: 5s}`"},

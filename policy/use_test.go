@@ -108,6 +108,32 @@ func TestUseAllow(t *testing.T) {
 	}
 }
 
+// defaults: {mode: observe} is the mode of hooks and packs that set none.
+func TestDefaultMode(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "p.yaml")
+	for name, tt := range map[string]struct {
+		text                  string
+		own, strict, pack, on string // decisions
+	}{
+		"observe":    {"defaults: {mode: observe}\n", "none", "block", "none", "block"},
+		"at the end": {"", "none", "block", "none", "block"},
+		"enforce":    {"defaults: {mode: enforce}\n", "block", "block", "block", "block"},
+	} {
+		text := "version: 1\n" + tt.text + "use: [two, {pack: other, mode: enforce}]\nhooks:\n  - {name: a, on: tool.before, match: {command: own}, block: x}\n  - {name: b, on: tool.before, match: {command: strict}, mode: enforce, block: x}\n"
+		if tt.text == "" {
+			text += "defaults: {mode: observe}\n"
+		}
+		put(t, file, text)
+		_, e := using(t, shipped("two", twoRules, "other", strings.ReplaceAll(twoRules, "touch", "rmdir")), "", file)
+		for line, want := range map[string]string{"own": tt.own, "strict": tt.strict, "touch x": tt.pack, "rmdir x": tt.on} {
+			if v := e.Fire(t.Context(), sh(line)); v.Decision.String() != want {
+				t.Errorf("%s: %q is %v, want %s", name, line, v.Decision, want)
+			}
+		}
+	}
+}
+
 // The source of a rule from a pack is the line that names the pack.
 func TestUseIsASourceOfItsOwn(t *testing.T) {
 	t.Parallel()

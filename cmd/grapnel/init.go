@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -22,13 +23,16 @@ var projectStarter []byte
 
 func newInit(c *console) *cobra.Command {
 	var scope string
-	var force bool
+	var force, observe bool
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Write a starter policy",
 		Long: `Write a policy that blocks a few dangerous actions and explains its own format. An existing
-file is kept unless you pass --force.`,
-		Example: "  grapnel init\n  grapnel init --scope project",
+file is kept unless you pass --force.
+
+With --observe, the policy stops nothing at first: "grapnel stats --would" shows what it would have
+stopped, and "grapnel enforce" puts it into force.`,
+		Example: "  grapnel init\n  grapnel init --observe\n  grapnel init --scope project",
 		Args:    usageArgs(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
 			place, err := c.Place()
@@ -46,6 +50,9 @@ file is kept unless you pass --force.`,
 			default:
 				return cli.Usage(fmt.Errorf("unknown scope %q (want user or project)", scope))
 			}
+			if observe {
+				content = bytes.Replace(content, []byte("version: 1\n"), []byte(observing), 1)
+			}
 			if err := writeStarter(file, content, perm, force); err != nil {
 				return err
 			}
@@ -59,12 +66,21 @@ file is kept unless you pass --force.`,
 		},
 	}
 	cmd.Flags().StringVar(&scope, "scope", "user", "`SCOPE` of the policy: user, or project (./grapnel.yaml)")
+	cmd.Flags().BoolVar(&observe, "observe", false, "let the policy only observe at first")
 	cmd.Flags().BoolVar(&force, "force", false, "replace an existing policy")
 	return cmd
 }
 
 // recipes is the page with policies for everyday jobs.
 const recipes = "https://github.com/grapnel-dev/grapnel/blob/main/docs/recipes.md"
+
+// observing is the beginning of a policy that stops nothing yet.
+const observing = `version: 1
+
+# Observe first: "grapnel stats --would" shows what this policy would have stopped, and "grapnel enforce"
+# changes the mode to enforce.
+defaults: {mode: observe}
+`
 
 func writeStarter(file string, content []byte, perm fs.FileMode, force bool) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {

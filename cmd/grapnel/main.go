@@ -102,7 +102,7 @@ Exit code 0: success; 1: failure, as each command describes; 64: the command lin
 		commands []func(*console) *cobra.Command
 	}{
 		{"Set up:", []func(*console) *cobra.Command{
-			newInit, newInstall, newUninstall, newVerify, newDoctor, newStatus, newAllow, newPending, newPause,
+			newInit, newEnforce, newInstall, newUninstall, newVerify, newDoctor, newStatus, newAllow, newPending, newPause,
 		}},
 		{"Policies:", []func(*console) *cobra.Command{
 			newHooks, newCheck, newFmt, newTest, newExplain, newReplay, newSuggest, newRecord, newTrust, newUntrust, newBundle, newImport, newSchema,

@@ -79,6 +79,27 @@ func TestExceptRefuses(t *testing.T) {
 	}
 }
 
+// Enforce changes one word, and keeps the modes that hooks and packs have themselves.
+func TestEnforce(t *testing.T) {
+	t.Parallel()
+	const rest = "use: [secrets, {pack: destructive, mode: observe}]\nhooks:\n  - {name: a, on: tool.before, ask: A?}\n  - {name: b, on: tool.before, mode: observe, ask: B?}\n"
+	for name, tt := range map[string]struct{ content, want, err string }{
+		"braces":   {"version: 1\ndefaults: {mode: observe} # at first\n" + rest, "version: 1\ndefaults: {mode: enforce} # at first\n" + rest, ""},
+		"lines":    {"\uFEFFversion: 1\ndefaults:\n  timeout: 5s\n  mode: 'observe'\n" + rest, "\uFEFFversion: 1\ndefaults:\n  timeout: 5s\n  mode: enforce\n" + rest, ""},
+		"no mode":  {"version: 1\ndefaults: {timeout: 5s}\n" + rest, "", "it has no `defaults: {mode: observe}`"},
+		"nothing":  {"version: 1\n" + rest, "", "it has no `defaults: {mode: observe}`"},
+		"enforced": {"version: 1\ndefaults: {mode: enforce}\n", "", "it has no `defaults: {mode: observe}`"},
+		"broken":   {"version: 1\ndefaults: {mode: observe\n", "", "is not closed"},
+		"invalid":  {"version: 1\ndefaults: {mode: observe}\nhooks: 1\n", "", "must be a list"},
+		"CRLF":     {"version: 1\r\ndefaults: {mode: observe}\r\n", "", "layout"},
+	} {
+		got, hunk, err := replay.Enforce("p.yaml", []byte(tt.content))
+		if string(got) != tt.want || (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) || err == nil && !strings.Contains(hunk, "enforce") {
+			t.Errorf("%s: %v, hunk\n%s\ngot\n%s", name, err, hunk, got)
+		}
+	}
+}
+
 // The text of a command stays exact, whatever it contains, also when more commands follow it.
 func TestExceptExactText(t *testing.T) {
 	t.Parallel()

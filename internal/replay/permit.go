@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
@@ -82,6 +83,53 @@ func permit(src *yaml.Source, pack, hook string, patterns []string) (string, boo
 		}
 	}
 	return "", false
+}
+
+// Enforce changes `mode: observe` in the `defaults:` of a policy file to `mode: enforce`. The result differs
+// in nothing else, and hunk is the change as a diff.
+func Enforce(file string, content []byte) (changed []byte, hunk string, err error) {
+	text := strings.TrimPrefix(string(content), "\uFEFF")
+	if strings.Contains(text, "\r") {
+		return nil, "", errLayout
+	}
+	src, err := yaml.ParseSource([]byte(text))
+	if err != nil {
+		return nil, "", err
+	}
+	var mode *yaml.Node
+	if defaults := src.Root.Get("defaults"); defaults != nil {
+		mode = defaults.Get("mode")
+	}
+	if mode == nil || mode.Text != "observe" {
+		return nil, "", errors.New("it has no `defaults: {mode: observe}`")
+	}
+	at := src.Written(mode)
+	start := len(content) - len(text) // of a byte order mark
+	changed = slices.Concat(content[:start+at.Start], []byte("enforce"), content[start+at.End:])
+	if err := onlyChange(file, content, changed, func(p *policyfile.Policy) bool {
+		p.Defaults.Mode = "enforce"
+		modes(p, src.Root)
+		return true
+	}); err != nil {
+		return nil, "", err
+	}
+	return changed, unified(file, strings.Split(string(content), "\n"), strings.Split(string(changed), "\n")), nil
+}
+
+// modes sets the mode of each hook and pack to the one that its own entry in the file has.
+func modes(p *policyfile.Policy, root *yaml.Node) {
+	own := func(list string, i int) string {
+		if n := root.Get(list).Items[i].Get("mode"); n != nil {
+			return n.Text
+		}
+		return ""
+	}
+	for i := range p.Use {
+		p.Use[i].Mode = own("use", i)
+	}
+	for i := range p.Hooks {
+		p.Hooks[i].Mode = own("hooks", i)
+	}
 }
 
 // keyOf returns a key that a mapping has.

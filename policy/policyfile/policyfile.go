@@ -51,6 +51,7 @@ type Reach struct {
 type Defaults struct {
 	Timeout Duration `json:"timeout,omitempty"`
 	OnError string   `json:"on_error,omitempty"`
+	Mode    string   `json:"mode,omitempty"` // of hooks and packs that set none; the parser has set it there
 }
 
 // DefaultPriority is the priority of a hook that has none in its file. In a Spec it is 0.

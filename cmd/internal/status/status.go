@@ -188,6 +188,9 @@ func (s *Report) policies(place local.Place, dir string) {
 	for i := range set.Files {
 		s.file(place, &set, &set.Files[i])
 	}
+	if own := slices.DeleteFunc(slices.Clone(set.Specs), func(s grapnel.Spec) bool { return s.Source.File != place.Policy || s.Phase == grapnel.PhaseObserve }); len(own) > 0 && !slices.ContainsFunc(own, func(s grapnel.Spec) bool { return !s.Observe }) {
+		s.warn("%s only observes: it stops nothing; \"grapnel stats --would\" shows what it would have stopped, and \"grapnel enforce\" ends this", place.Policy)
+	}
 }
 
 // file adds warnings about problems in a policy file.
