@@ -176,8 +176,8 @@ func className[T ~string](class T) string { return strings.ReplaceAll(string(cla
 
 const dayFormat = "2006-01-02 15:04"
 
-func (c *console) printReplay(r *staging.Replayed) error {
-	var b strings.Builder
+// printDifferences prints the Records that would be decided otherwise, with examples.
+func (c *console) printDifferences(b *strings.Builder, r *staging.Replayed) {
 	row := func(format string, args ...any) { // one line of a terminal
 		line := fmt.Sprintf(format, args...)
 		if width := c.Columns(); width > 0 {
@@ -185,6 +185,31 @@ func (c *console) printReplay(r *staging.Replayed) error {
 		}
 		b.WriteString(line + "\n")
 	}
+	last := replay.Class("")
+	for i := range r.Differences {
+		d := &r.Differences[i]
+		if d.Class != last {
+			last = d.Class
+			fmt.Fprintf(b, "%s %s", c.Paint(cli.Bold, className(d.Class)), printable.Number(r.Counts[d.Class]))
+			if d.Class == replay.Unsure {
+				b.WriteString(c.Paint(cli.Dim, "  less strict now, perhaps only because a record was masked or cut, or a program did not run then"))
+			}
+			b.WriteByte('\n')
+		}
+		fmt.Fprintf(b, "  %7s  %s  %s\n", printable.Number(d.Count), c.Decision(arrow(d)), rulesOf(d, ruleAt))
+		for _, ex := range d.Examples {
+			row("           %s  %s  %s %s", printable.Line(ex.ID), ex.Time.Local().Format(dayFormat), printable.Line(ex.Agent), printable.Line(cmp.Or(ex.Tool, string(ex.Event))))
+			row("             %s", printable.Line(ex.About))
+			if ex.Then != ex.Now {
+				row("             then: %s", printable.Line(ex.Then))
+				row("             now:  %s", printable.Line(ex.Now))
+			}
+		}
+	}
+}
+
+func (c *console) printReplay(r *staging.Replayed) error {
+	var b strings.Builder
 	skipped := 0
 	for _, s := range r.Skipped {
 		skipped += s.Count
@@ -210,27 +235,7 @@ func (c *console) printReplay(r *staging.Replayed) error {
 	case r.Same == r.Played:
 		b.WriteString(nothingOtherwise + "\n")
 	}
-	last := replay.Class("")
-	for i := range r.Differences {
-		d := &r.Differences[i]
-		if d.Class != last {
-			last = d.Class
-			fmt.Fprintf(&b, "%s %s", c.Paint(cli.Bold, className(d.Class)), printable.Number(r.Counts[d.Class]))
-			if d.Class == replay.Unsure {
-				b.WriteString(c.Paint(cli.Dim, "  less strict now, perhaps only because a record was masked or cut, or a program did not run then"))
-			}
-			b.WriteByte('\n')
-		}
-		fmt.Fprintf(&b, "  %7s  %s  %s\n", printable.Number(d.Count), c.Decision(arrow(d)), rulesOf(d, ruleAt))
-		for _, ex := range d.Examples {
-			row("           %s  %s  %s %s", printable.Line(ex.ID), ex.Time.Local().Format(dayFormat), printable.Line(ex.Agent), printable.Line(cmp.Or(ex.Tool, string(ex.Event))))
-			row("             %s", printable.Line(ex.About))
-			if ex.Then != ex.Now {
-				row("             then: %s", printable.Line(ex.Then))
-				row("             now:  %s", printable.Line(ex.Now))
-			}
-		}
-	}
+	c.printDifferences(&b, r)
 	if r.More > 0 {
 		fmt.Fprintf(&b, "  %s more events differ in other ways\n", printable.Number(r.More))
 	}

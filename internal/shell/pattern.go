@@ -118,8 +118,18 @@ func (p *Pattern) String() string { return p.source }
 // glob.
 func (p *Pattern) Program() string { return p.key }
 
+// example ends the errors of Compile.
+const example = `, as in "git push --force"`
+
+// noProgram returns the error for a program that ends in a slash.
+func noProgram(text string) error {
+	if len(text) > 2 && text[0] == '/' {
+		return fmt.Errorf("%s is no program: a command pattern has words and no regular expressions%s", text, example)
+	}
+	return fmt.Errorf("the program %s is a directory: write the program first%s", text, example)
+}
+
 func compile(terms []term) (*Pattern, error) {
-	const example = `, as in "git push --force"`
 	switch {
 	case len(terms) == 0:
 		return nil, errors.New("it is empty: write the program first" + example)
@@ -140,10 +150,7 @@ func compile(terms []term) (*Pattern, error) {
 	if !p.program.glob {
 		p.key = foldCase(programName(p.program.text))
 		if p.key == "" {
-			if text := p.program.text; len(text) > 2 && text[0] == '/' {
-				return nil, fmt.Errorf("%s is no program: a command pattern has words and no regular expressions%s", text, example)
-			}
-			return nil, fmt.Errorf("the program %s is a directory: write the program first%s", p.program.text, example)
+			return nil, noProgram(p.program.text)
 		}
 	}
 	row := rowOf(p.key)

@@ -138,6 +138,11 @@ func judgePolicy(f *facts) []Finding {
 	for _, d := range f.damaged {
 		found = append(found, Finding{ID: "policy.damaged", Level: Bad, Subject: d.File, What: d.What, Why: d.Why, Hint: d.Hint})
 	}
+	return append(found, judgeFailing(f)...)
+}
+
+// judgeFailing judges hooks that could not answer.
+func judgeFailing(f *facts) (found []Finding) {
 	for _, g := range f.failing {
 		what := fmt.Sprintf("%s did not answer %s since %s, last %s: %s", g.name, times(g.errors), day(f.since), minute(g.last), g.why)
 		if g.timeouts > 0 {
