@@ -46,7 +46,7 @@ var beyondSchema = []string{
 	"expires without a zone", "expires on no day", "pack with a revision", "pack with groups",
 	"pack with networks", "pack with ca", "pack with retention", "retention of a small size", "retention of a large size", "pack that loads", "load twice", "load of no pattern",
 	"http with a user", "http with a space", "http with a key that is none", "http breaker that never closes", "http too slow", "pack with http",
-	"notify with a user", "notify with a key that is none", "notify too slow", "notify later than that", "notify with two timeouts", "ntfy without a topic", "notify url and smtp", "notify text for a program", "body with a wrong expression", "body with an unknown name", "title that is no text", "smtp with a bad address", "body with too many parts", "pack with notify",
+	"notify with a user", "notify with a key that is none", "notify too slow", "notify later than that", "notify with two timeouts", "ntfy without a topic", "notify url and smtp", "notify text for a program", "body with a wrong expression", "body with an unknown name", "title that is no text", "body with too many parts", "pack with notify",
 	"sandbox of a pattern", "sandbox of an unknown word", "sandbox that leaves the root", "sandbox of a user",
 }
 

@@ -150,7 +150,7 @@ func TestMakeRule(t *testing.T) {
 	p, _ := w.inbox(t, look{})
 	c, card := w.waits(t, "s", "git push origin docs")
 	p.click(t, card+" >> text=Make it a rule")
-	contains(t, "the rule", p.sees(t, "main"), "exactly this command", w.place.Policy, "grapnel_test.yaml")
+	contains(t, "the rule", p.sees(t, "main"), "no longer stop this command", w.place.Policy, "grapnel_test.yaml")
 	var added []string
 	p.result(t, &added, ".diff ins", "allInnerTexts")
 	contains(t, "the diff", strings.Join(added, "\n"), `when: 'tool.command not in ["git push origin docs"]'`, "want: none")

@@ -179,9 +179,9 @@ func mutants(text string) []mutant {
 }
 
 // beyondSchema lists the keys whose values only "grapnel check" can validate: patterns of
-// commands, expressions, IDs of rules, credentials, tools, and names of hooks. To a schema they are
-// plain text.
-var beyondSchema = []string{"command", "when", "sum", "secret", "mask", "authorization", "tool", "notify"}
+// commands, expressions, also in a body (labels), IDs of rules, credentials, tools, and names of hooks.
+// To a schema they are plain text.
+var beyondSchema = []string{"command", "when", "sum", "secret", "mask", "authorization", "tool", "notify", "labels"}
 
 // For texts with one mistake, the server reports the same as another validator with the same
 // schema. It reports nothing that "grapnel check" accepts, and reports at the right line every
