@@ -5,7 +5,6 @@ package docs
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -162,14 +161,6 @@ func (i *image) step(t *testing.T, line string) {
 		}
 	default:
 		t.Fatalf("unknown instruction %q", line)
-	}
-}
-
-func write(t *testing.T, name, text string) {
-	t.Helper()
-	err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o644), os.Chmod(name, 0o644))
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -4,6 +4,7 @@ package docs
 
 import (
 	_ "embed"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -59,5 +60,14 @@ func TestRecipes(t *testing.T) {
 	}
 	for title := range tests {
 		t.Errorf("no recipe %q", title)
+	}
+}
+
+// write writes a file that other users can read, and its directories.
+func write(t *testing.T, name, text string) {
+	t.Helper()
+	err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o644), os.Chmod(name, 0o644))
+	if err != nil {
+		t.Fatal(err)
 	}
 }
