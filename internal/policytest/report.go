@@ -11,6 +11,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/sample"
+	"github.com/grapnel-dev/grapnel/internal/shell"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -53,14 +54,7 @@ func (r *Result) explain(ev *grapnel.Event) string {
 	if len(ev.Native) == 0 || len(ev.Native) > most || r.Policy == "" {
 		return ""
 	}
-	return fmt.Sprintf("printf '%%s' %s | grapnel explain %s --policy %s", quotedShell(string(bytes.TrimSpace(ev.Native))), r.Agent, quotedShell(r.Policy))
-}
-
-func quotedShell(text string) string {
-	if strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-") == "" {
-		return text
-	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+	return fmt.Sprintf("printf '%%s' %s | grapnel explain %s --policy %s", shell.QuoteWord(string(bytes.TrimSpace(ev.Native))), r.Agent, shell.QuoteWord(r.Policy))
 }
 
 // A Line is a Result for a line of JSON.

@@ -190,7 +190,7 @@ func CommandPatterns(line string, stopped func(line string) bool) ([]string, boo
 			words, known = append(words, w.Text), known && w.Literal
 		}
 		for i, w := range words {
-			words[i] = quoteWord(w)
+			words[i] = shell.QuoteWord(w)
 		}
 		text := strings.Join(words, " ")
 		switch {
@@ -202,12 +202,4 @@ func CommandPatterns(line string, stopped func(line string) bool) ([]string, boo
 		}
 	}
 	return patterns, len(patterns) > 0 && len(script.Unknown) == 0
-}
-
-// quoteWord returns a word that a shell and a command pattern both read as this text.
-func quoteWord(word string) string {
-	if word != "" && strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789./_-=:@%+,") == "" {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

@@ -446,3 +446,12 @@ func homely(text string) (string, bool) {
 
 // Quote quotes a word for a POSIX shell.
 func Quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// QuoteWord returns s as one word that a POSIX shell and a command pattern read as s, with quotes only if it
+// needs them.
+func QuoteWord(s string) string {
+	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789%+,-./:=@_") == "" {
+		return s
+	}
+	return Quote(s)
+}

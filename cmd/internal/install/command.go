@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/grapnel-dev/grapnel/internal/shell"
 )
 
 // hookProgram is the base name of the program in every installed command. It is used to recognize
@@ -25,7 +27,7 @@ type Hook struct {
 func (h Hook) Command(a Agent, event string) string {
 	words := append([]string{filepath.ToSlash(h.Program)}, h.args(a, event)...)
 	for i, w := range words {
-		words[i] = quote(w)
+		words[i] = shell.QuoteWord(w)
 	}
 	return strings.Join(words, " ")
 }
@@ -50,7 +52,7 @@ func (h Hook) args(a Agent, event string) []string {
 func (h Hook) powershell(a Agent, event string) string {
 	words := append([]string{filepath.ToSlash(h.Program)}, h.args(a, event)...)
 	for i, w := range words {
-		if quote(w) != w || strings.ContainsAny(w, ",@") { // these would be a list and a variable
+		if shell.QuoteWord(w) != w || strings.ContainsAny(w, ",@") { // these would be a list and a variable
 			words[i] = "'" + strings.ReplaceAll(w, "'", "''") + "'"
 		}
 	}
@@ -77,17 +79,6 @@ func (h Hook) check(a Agent) error {
 		}
 	}
 	return nil
-}
-
-// quote returns s as one word for a POSIX shell.
-func quote(s string) string {
-	safe := func(r rune) bool {
-		return r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("%+,-./:=@_", r))
-	}
-	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !safe(r) }) < 0 {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // An Entry is an entry of Grapnel in an agent's settings.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/internal/rapid"
+	"github.com/grapnel-dev/grapnel/internal/shell"
 )
 
 func TestParseEntry(t *testing.T) {
@@ -59,7 +60,7 @@ func TestQuoteProperty(t *testing.T) {
 		words := rapid.SliceOf(rapid.StringMatching(`[ -~é\t\n]*`)).Draw(t, "words")
 		var quoted []string
 		for _, w := range words {
-			quoted = append(quoted, quote(w))
+			quoted = append(quoted, shell.QuoteWord(w))
 		}
 		line := strings.Join(quoted, " ")
 		if got := splitWords(line); !slices.Equal(got, words) {
