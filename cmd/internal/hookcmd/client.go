@@ -6,6 +6,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/process"
@@ -45,7 +46,7 @@ func (inv *invocation) askDaemon(place local.Place, input dialect.Input) *client
 // socketFor returns the socket of the daemon that may answer events of a place; empty = none listens.
 // With managed policies, asRoot says that root must have started the daemon.
 func socketFor(place local.Place) (socket string, asRoot bool) {
-	own, all := exists(client.Socket(place.State)), !place.Standing && exists(client.All)
+	own, all := readfile.Exists(client.Socket(place.State)), !place.Standing && readfile.Exists(client.All)
 	if !own && !all {
 		return "", false
 	}
@@ -57,9 +58,4 @@ func socketFor(place local.Place) (socket string, asRoot bool) {
 		return client.All, asRoot
 	}
 	return "", asRoot
-}
-
-func exists(name string) bool {
-	_, err := os.Lstat(name)
-	return err == nil
 }

@@ -188,9 +188,25 @@ func (s *Report) policies(place local.Place, dir string) {
 	for i := range set.Files {
 		s.file(place, &set, &set.Files[i])
 	}
-	if own := slices.DeleteFunc(slices.Clone(set.Specs), func(s grapnel.Spec) bool { return s.Source.File != place.Policy || s.Phase == grapnel.PhaseObserve }); len(own) > 0 && !slices.ContainsFunc(own, func(s grapnel.Spec) bool { return !s.Observe }) {
+	if observes(&set, place.Policy) {
 		s.warn("%s only observes: it stops nothing; \"grapnel stats --would\" shows what it would have stopped, and \"grapnel enforce\" ends this", place.Policy)
 	}
+}
+
+// observes reports whether a policy file has hooks, and none of them decides.
+func observes(set *policy.Set, file string) bool {
+	found := false
+	for i := range set.Specs {
+		s := &set.Specs[i]
+		if s.Source.File != file || s.Phase == grapnel.PhaseObserve {
+			continue
+		}
+		if !s.Observe {
+			return false
+		}
+		found = true
+	}
+	return found
 }
 
 // file adds warnings about problems in a policy file.
