@@ -32,14 +32,15 @@ var codexSetup = Setup{
 	Processes: []string{"codex", "codex-*", "@openai/codex"},
 	Program:   "codex", User: ".codex/hooks.json", Project: ".codex/hooks.json", MovedBy: "CODEX_HOME", Moves: ".codex",
 	Managed: [3]string{"/etc/codex/hooks.json", "/etc/codex/hooks.json", ""},
-	Shape:   ShapeGroups, Entry: `{"type": "command", "command": $command, "timeout": $timeout}`, Unit: time.Second, AskTimeout: askTimeout, Keep: true,
+	// Codex lists an entry under its statusMessage, and as "Unnamed hook" without one (seen live).
+	Shape: ShapeGroups, Entry: `{"type": "command", "command": $command, "timeout": $timeout, "statusMessage": "Grapnel"}`, Unit: time.Second, AskTimeout: askTimeout, Keep: true,
 	Tops: []string{"description", "hooks"}, // seen live
 	Off: []Switch{
 		{File: ".codex/config.toml", Path: "features.hooks", Is: "false", Effect: "switches all hooks off"},
 		{File: ".codex/config.toml", Path: "features.codex_hooks", Is: "false", Effect: "switches all hooks off"},
 		{File: "/etc/codex/requirements.toml", Path: "allow_managed_hooks_only", Is: "true", Effect: "keeps Codex from running the hooks of users and projects; ask its administrator"},
 	},
-	Until:       "open codex, enter /hooks, and trust the entries whose command is grapnel-hook. Until then, Codex runs every tool without them",
+	Until:       "start codex, and trust the entries named Grapnel when it asks, or in /hooks. Until then, Codex runs every tool without them",
 	TodoProject: []string{"Codex reads the hooks of a project only after you have trusted the project"},
 	Undone:      "if another hook changes the input of the same call, the last one to end wins",
 	Unseen: []string{

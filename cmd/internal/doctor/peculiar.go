@@ -93,7 +93,7 @@ func codexTrust(_ *facts, a *agent) []Finding {
 		if len(not) > 0 {
 			found = append(found, Finding{
 				ID: "trust.hooks", Level: Bad, Subject: l.file, What: fmt.Sprintf("Codex does not trust Grapnel's entries for %s", strings.Join(not, ", ")),
-				Why: "it silently skips hooks that are not trusted", Hint: "open codex, enter /hooks, and trust the entries of grapnel",
+				Why: "it silently skips hooks that are not trusted", Hint: "start codex, and trust the entries named Grapnel when it asks, or in /hooks",
 			})
 		}
 		if len(off) > 0 {
