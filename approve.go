@@ -145,29 +145,36 @@ func (f *firing) answered(v *Verdict) {
 	}
 }
 
-// wayOut returns how a person can approve the call. It is empty if an answer that stops the call
-// cannot be approved.
-func (f *firing) wayOut() string {
-	how := ""
+// wayOut returns the first rule that blocks the call, and how a person can approve the call. how is
+// empty if an answer that stops the call cannot be approved.
+func (f *firing) wayOut() (rule, how string) {
 	for i := range f.answers {
 		a := &f.answers[i]
 		if !f.stops(a) || a.approved() {
 			continue
 		}
 		if a.approval == nil || a.approval.How == "" {
-			return ""
+			return "", ""
 		}
 		how = a.approval.How
+		if a.decision != Ask {
+			rule = cmp.Or(rule, a.spec.Name)
+		}
 	}
-	return how
+	return rule, how
 }
 
-// nameWayOut tells the user how to approve a blocked call, if the agent shows messages.
+// nameWayOut says in one line who blocked the call and how a person can allow it: as a message, or
+// behind the reasons if the agent shows no messages.
 func (f *firing) nameWayOut(v *Verdict) {
-	if v.Decision != Block || f.refused != "" || f.first.Can() != nil && !f.first.Can().Message {
+	rule, how := f.wayOut()
+	if v.Decision != Block || f.refused != "" || how == "" {
 		return
 	}
-	if how := f.wayOut(); how != "" {
-		v.Messages = appendNew(v.Messages, "grapnel: you can allow this call with "+how)
+	line := "grapnel: rule " + rule + " blocked this call; a person can allow it with " + how
+	if can := f.first.Can(); can != nil && !can.Message {
+		v.Reasons = append(v.Reasons, Reason{Hook: "grapnel", Text: line, Cause: CauseDecision})
+		return
 	}
+	v.Messages = appendNew(v.Messages, line)
 }

@@ -431,7 +431,7 @@ func (d *degrading) decision(approved bool) {
 		d.block("ask", why)
 		if len(reasons) > 0 { // a bare question would look like a refusal without a way out
 			can := "do it or change the policy"
-			if how := d.wayOut(); how != "" {
+			if _, how := d.wayOut(); how != "" {
 				can = "approve it with " + how
 			}
 			reasons[0].Text = why + ". Tell the user, who can " + can + ". The question is: " + reasons[0].Text

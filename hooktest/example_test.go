@@ -156,8 +156,8 @@ func ExampleAgent() {
 		fmt.Printf("exit %d %s", reply.Exit, reply.Stdout)
 	}
 	// Output:
-	// exit 0 {"systemMessage":"grapnel: you can allow this call with \"grapnel allow\" in another terminal","hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"Deploying is for the pipeline."}}
-	// exit 0 {"systemMessage":"grapnel: you can allow this call with \"grapnel allow\" in another terminal","decision":"deny","reason":"Deploying is for the pipeline."}
+	// exit 0 {"systemMessage":"grapnel: rule no-deploy blocked this call; a person can allow it with \"grapnel allow\" in another terminal","hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"Deploying is for the pipeline."}}
+	// exit 0 {"systemMessage":"grapnel: rule no-deploy blocked this call; a person can allow it with \"grapnel allow\" in another terminal","decision":"deny","reason":"Deploying is for the pipeline."}
 }
 
 // A test of a hook runs the suite, with an event on which the hook has an opinion.

@@ -70,8 +70,8 @@ func TestAgent(t *testing.T) {
 	t.Parallel()
 	engine := hooktest.PolicyText(t, house, nil)
 	for agent, want := range map[string]string{
-		"claude-code": `{"systemMessage":"grapnel: you can allow this call with \"grapnel allow\" in another terminal","hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"Deploying is for the pipeline."}}` + "\n",
-		"gemini":      `{"systemMessage":"grapnel: you can allow this call with \"grapnel allow\" in another terminal","decision":"deny","reason":"Deploying is for the pipeline."}` + "\n",
+		"claude-code": `{"systemMessage":"grapnel: rule no-deploy blocked this call; a person can allow it with \"grapnel allow\" in another terminal","hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"Deploying is for the pipeline."}}` + "\n",
+		"gemini":      `{"systemMessage":"grapnel: rule no-deploy blocked this call; a person can allow it with \"grapnel allow\" in another terminal","decision":"deny","reason":"Deploying is for the pipeline."}` + "\n",
 	} {
 		d, _ := dialect.FindAgent(agent)
 		payload, err := d.WriteEvent(hooktest.Shell("kubectl apply -f x.yaml"))
