@@ -9,16 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/cmd/internal/check"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/doctor"
-	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/internal/noop"
-	"github.com/grapnel-dev/grapnel/policy"
-	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 func newDoctor(c *console) *cobra.Command {
@@ -52,20 +46,9 @@ Exit code 0: nothing to do; 1: there is a warning or an error.`,
 			if err != nil {
 				return err
 			}
-			// Without its program, the check compares the installation with itself.
-			program, _ := install.HookProgram(install.User)
-			looking := check.LookRequest(place, place.Files(nil, place.DirsOf(dir)))
-			var programs []policyfile.Command
-			looking.Command = func(c policyfile.Command) grapnel.Hook {
-				programs = append(programs, c)
-				return noop.Hook{}
-			}
-			damaged := policy.CheckIntegrity(place.Snapshots(), place.Trusts())
-			set, needs := policy.Load(looking), install.PolicyNeeds(place)
-			report, err := doctor.Look(cmd.Context(), doctor.Request{
-				Place: place, Dir: dir, Agents: agents, Root: c.Root, Program: program, NoRun: noRun, Slow: slow,
-				Set: set, Programs: programs, Damaged: damaged, Events: needs.Events, Approve: needs.Approve,
-			})
+			req := doctor.NewRequest(place, dir, c.Root)
+			req.Agents, req.NoRun, req.Slow = agents, noRun, slow
+			report, err := doctor.Look(cmd.Context(), req)
 			if err != nil {
 				return installError(err)
 			}

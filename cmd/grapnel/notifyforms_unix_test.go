@@ -37,7 +37,7 @@ func TestNotifySlack(t *testing.T) {
 		list, _, _ := typed(t, root, "deliveries")
 		return strings.Contains(list, refusal)
 	})
-	wants(t, root, 0, `its target refuses deliveries: `+refusal+`; run "grapnel deliveries test chat"`, "status")
+	wants(t, root, 0, `its target refuses deliveries: `+refusal, "status")
 	if report, _, _ := typed(t, root, "doctor", "--no-run"); !strings.Contains(report, "notify.refused") || !strings.Contains(report, refusal) {
 		t.Errorf("%s", report)
 	}

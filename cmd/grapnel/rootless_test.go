@@ -21,7 +21,7 @@ func TestStatusOfRefusedRoots(t *testing.T) {
 	}
 	var out, errs bytes.Buffer
 	run([]string{"status", "--root", root}, strings.NewReader(""), &out, &errs)
-	if !strings.Contains(out.String(), "3 events without a stored session root") {
+	if !strings.Contains(out.String(), "3 events had a session whose root could not be stored") {
 		t.Errorf("status says\n%s%s", out.String(), errs.String())
 	}
 	out.Reset()

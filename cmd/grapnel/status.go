@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -29,7 +28,7 @@ Exit code 0: success, also with warnings; 1: an agent cannot start grapnel-hook.
 			if err != nil {
 				return err
 			}
-			s, err := status.Gather(cmd.Context(), place)
+			s, err := status.Gather(cmd.Context(), place, c.Root)
 			if err != nil {
 				return err
 			}
@@ -54,7 +53,7 @@ func (c *console) printStatus(s *status.Report) {
 	}
 	fmt.Fprintln(c.Out, c.Paint(cli.Bold, "agents"))
 	if len(s.Installs) == 0 {
-		fmt.Fprintln(c.Out, "  none: run \"grapnel install\"")
+		fmt.Fprintln(c.Out, "  none")
 	}
 	for _, i := range s.Installs {
 		c.PrintFile(fmt.Sprintf("  %-13s %-7s %2d events  ", i.Agent, i.Scope, i.Events), i.File, "")
@@ -102,8 +101,19 @@ func (c *console) printStatus(s *status.Report) {
 		name := printable.Cut(labels[i], width)
 		fmt.Fprintf(c.Out, "  %s%s %4d runs  %3d errors  p95 %.1f ms\n", name, strings.Repeat(" ", width-printable.Columns(name)), h.Runs, h.Errors, h.P95)
 	}
-	slices.Sort(s.Warnings)
+	if s.Elsewhere != "" {
+		c.Wrap("note: "+printable.Text(s.Elsewhere), "  ")
+	}
 	for _, w := range s.Warnings {
-		c.Wrap("warning: "+printable.Text(w), "  ")
+		if w.Agent != "" {
+			w.What = w.Agent + ": " + w.What
+		}
+		c.Wrap("warning: "+printable.Line(w.What), "  ")
+		if w.Why != "" {
+			c.Wrap("  "+printable.Line(w.Why), "  ")
+		}
+		if w.Hint != "" {
+			c.Wrap("  hint: "+printable.Line(w.Hint), "  ")
+		}
 	}
 }

@@ -1,6 +1,10 @@
 package doctor
 
-import "github.com/grapnel-dev/grapnel/cmd/internal/daemon/control"
+import (
+	"fmt"
+
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/control"
+)
 
 // judgeDeliveries judges whether the targets of `notify:` hooks accept deliveries.
 func judgeDeliveries(f *facts) []Finding {
@@ -11,7 +15,7 @@ func judgeDeliveries(f *facts) []Finding {
 	for i := range f.refused {
 		r := &f.refused[i]
 		found = append(found, Finding{
-			ID: "notify.refused", Level: Warn, Subject: r.Target, What: "the target refuses deliveries: " + cut(r.Error, 400),
+			ID: "notify.refused", Level: Warn, Subject: r.Target, What: fmt.Sprintf("hook %s: its target refuses deliveries: %s", r.Target, cut(r.Error, 400)),
 			Why: "it does not get the events; Slack, Teams and ntfy need body: slack, teams or ntfy", Hint: control.RefusalHint(r),
 		})
 	}

@@ -18,8 +18,8 @@ func TestJudgeDeliveries(t *testing.T) {
 	}})
 	const why = "it does not get the events; Slack, Teams and ntfy need body: slack, teams or ntfy"
 	want := []Finding{
-		{ID: "notify.refused", Level: Warn, Subject: "/home/ann/grapnel.yaml::slack", What: "the target refuses deliveries: hooks.slack.com answered with status 400: no_text", Why: why, Hint: "grapnel deliveries test slack"},
-		{ID: "notify.refused", Level: Warn, Subject: "team", What: "the target refuses deliveries: it accepts no more deliveries", Why: why, Hint: "grapnel deliveries on team"},
+		{ID: "notify.refused", Level: Warn, Subject: "/home/ann/grapnel.yaml::slack", What: "hook /home/ann/grapnel.yaml::slack: its target refuses deliveries: hooks.slack.com answered with status 400: no_text", Why: why, Hint: "grapnel deliveries test slack"},
+		{ID: "notify.refused", Level: Warn, Subject: "team", What: "hook team: its target refuses deliveries: it accepts no more deliveries", Why: why, Hint: "grapnel deliveries on team"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

@@ -3,11 +3,11 @@
 // programs exist and how they changed, which actions no hook sees, which guards did not reply,
 // and how long a reply takes.
 //
-//	report, err := doctor.Look(ctx, doctor.Request{Place: place, Dir: dir, Set: set})
+//	report, err := doctor.Look(ctx, doctor.NewRequest(place, dir, ""))
 //	if report.Worst() >= doctor.Warn { ... }
 //
 // Look gathers facts and judges them. Gathering reads files and starts the agents to get their
-// versions; judging is pure. The package repairs nothing. It writes only the fingerprints of
+// versions; judging is pure. "grapnel status" prints the findings of a Glance. The package repairs nothing. It writes only the fingerprints of
 // hooks of other programs, for comparison in the next run.
 package doctor
 
@@ -21,9 +21,6 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
-	"github.com/grapnel-dev/grapnel/local"
-	"github.com/grapnel-dev/grapnel/policy"
-	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // A Level is the severity of a Finding.
@@ -87,32 +84,6 @@ func (r *Report) Worst() Level {
 	return worst
 }
 
-// A Request is the input of Look.
-type Request struct {
-	Place   local.Place
-	Dir     string     // current directory of the user, an absolute path
-	Agents  []string   // names or aliases; empty = all
-	Set     policy.Set // of the place, with hooks that are never called
-	Program string     // grapnel-hook of this Grapnel; empty = not found
-	Root    string     // --root
-
-	Programs []policyfile.Command // of the hooks in Set
-	Damaged  []policy.Corruption  // result of policy.CheckIntegrity from before Set was loaded, because loading repairs some damage
-
-	// Events are the events that the policy needs in addition to the default sets, by agent, as
-	// for install.
-	Events map[string][]string
-
-	Approve map[grapnel.Kind]time.Duration // how long a person may take to answer, by kind of event
-
-	NoRun bool // start no programs: neither the agents nor the hook
-
-	// Slow is the median duration of a reply above which there is a warning; 0 means 60 times the
-	// duration of a program that does nothing.
-	Slow time.Duration
-	Now  time.Time // zero = time.Now
-}
-
 // Look gathers the facts and returns the report.
 func Look(ctx context.Context, req Request) (*Report, error) {
 	if req.Now.IsZero() {
@@ -123,11 +94,13 @@ func Look(ctx context.Context, req Request) (*Report, error) {
 		return nil, err
 	}
 	found, kept := judge(f)
-	if err := kept.write(memoryFile(req.Place.State)); err != nil {
-		found = append(found, Finding{
-			ID: "hooks.unremembered", Level: Warn, What: "cannot save the fingerprints of other hooks",
-			Why: err.Error(), Hint: "without them, the next check cannot find changes",
-		})
+	if !req.Glance {
+		if err := kept.write(memoryFile(req.Place.State)); err != nil {
+			found = append(found, Finding{
+				ID: "hooks.unremembered", Level: Warn, What: "cannot save the fingerprints of other hooks",
+				Why: err.Error(), Hint: "without them, the next check cannot find changes",
+			})
+		}
 	}
 	arrange(found)
 	return &Report{Version: hookcmd.Version, Time: req.Now.UTC().Truncate(time.Second), Dir: req.Dir, Findings: found}, nil

@@ -21,6 +21,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/installation"
+	"github.com/grapnel-dev/grapnel/internal/pause"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -378,6 +379,14 @@ func TestJudge(t *testing.T) {
 			a.layers[0].hooks = append(a.layers[0].hooks, other("Stop", "x"))
 		}, "hooks.remembered", Info, "for the first time: 1", "", false},
 		"forgotten": {claude, func(_ *testing.T, f *facts, _ *agent) { f.before, f.beforeTo = nil, "EOF" }, "hooks.forgotten", Warn, "EOF", "", false},
+		"observes":  {claude, func(_ *testing.T, f *facts, _ *agent) { f.idle = "/home/ann/grapnel.yaml" }, "policy.observes", Warn, "only observes", "grapnel enforce", false},
+		"off": {claude, func(_ *testing.T, f *facts, _ *agent) {
+			f.off = pause.Off{{Hook: "x::guard", Reason: "we clean up", Since: now}}
+		}, "hook.off", Warn, "x::guard is off since", "grapnel hooks enable x::guard", false},
+		"unknown off": {claude, func(_ *testing.T, f *facts, _ *agent) { f.offError = errors.New("EOF") }, "hook.off", Warn, "EOF", "", false},
+		"changed":     {claude, func(_ *testing.T, f *facts, _ *agent) { f.changed = []string{"hooks of x do not run"} }, "policy.changed", Bad, "hooks of x do not run", "", false},
+		"stuck":       {claude, func(_ *testing.T, f *facts, _ *agent) { f.stuck = []string{"hook far cannot reach its server"} }, "hook.stuck", Warn, "cannot reach", "grapnel check", false},
+		"elsewhere":   {claude, func(_ *testing.T, f *facts, _ *agent) { f.elsewhere = "/home/ann/.local/state/grapnel" }, "state.elsewhere", Info, "HOME is another", "--root", false},
 		"undone": {claude, func(_ *testing.T, _ *facts, a *agent) {
 			a.layers[0].hooks = append(a.layers[0].hooks, other("PreToolUse", "x"), other("Stop", "y"))
 		}, "hooks.undo", Info, "decisions: PreToolUse: x (user, /home/ann/.claude/settings.json)", "", false},
@@ -710,5 +719,26 @@ func TestEachFindingIsExplained(t *testing.T) {
 		if !made[id] && !strings.HasPrefix(id, "policy.") { // those have the names of states
 			t.Errorf("docs/doctor.md explains %s, which is never found", id)
 		}
+	}
+}
+
+// Another HOME than that of the user database does not move the state. A glance says so, and
+// writes nothing.
+func TestAnotherHome(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("USERPROFILE", t.TempDir())
+	state := filepath.Join(t.TempDir(), "state")
+	place := local.Place{State: state, Managed: t.TempDir(), Policy: filepath.Join(state, "absent.yaml")}
+	for root, want := range map[string]bool{"": true, "x": false} {
+		report, err := Look(t.Context(), Request{Place: place, Dir: t.TempDir(), Root: root, Glance: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := slices.ContainsFunc(report.Findings, func(f Finding) bool { return f.ID == "state.elsewhere" }); got != want {
+			t.Errorf("with --root %q: %v, want %v", root, got, want)
+		}
+	}
+	if _, err := os.Stat(state); err == nil {
+		t.Errorf("a glance wrote %s", state)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/installation"
+	"github.com/grapnel-dev/grapnel/internal/pause"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/policy"
 )
@@ -29,6 +30,11 @@ type facts struct {
 	specs    []grapnel.Spec
 	keep     string // limits of retention; empty = no policy sets any
 	paused   time.Time
+	off      pause.Off // hooks that a person has switched off
+	offError error
+	changed  []string  // files of trusted hooks that differ from what was trusted, and why
+	stuck    []string  // hooks that cannot work now, and why
+	idle     string    // the user's policy, if all its hooks only observe
 	unlogged []string  // grants that no Record names
 	since    time.Time // start of the log that was read
 
@@ -53,7 +59,8 @@ type facts struct {
 	refused    []store.Refusal
 	refusedErr error
 
-	homeless error // why the home directory of this user is unknown; nil = it is known
+	homeless  error  // why the home directory of this user is unknown; nil = it is known
+	elsewhere string // the state directory, if HOME has another home directory than the user database
 }
 
 // daemon is the state of the daemon, if one runs.

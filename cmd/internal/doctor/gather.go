@@ -48,7 +48,10 @@ const days = 7
 func gather(ctx context.Context, req *Request) (*facts, error) {
 	f := &facts{
 		now: req.Now, version: hookcmd.Version, program: req.Program, dir: req.Dir,
-		policies: req.Set.Files, only: req.Set.OnlyManaged, specs: req.Set.Specs, since: req.Now.AddDate(0, 0, -days),
+		policies: req.Set.Files, only: req.Set.OnlyManaged, specs: req.Set.Specs, since: req.Now.AddDate(0, 0, -days), stuck: req.Stuck,
+	}
+	if req.Glance {
+		req.NoRun, f.since = true, req.Now.AddDate(0, 0, -1)
 	}
 	wanted, err := agentsOf(req.Agents)
 	if err != nil {
@@ -59,6 +62,18 @@ func gather(ctx context.Context, req *Request) (*facts, error) {
 	}
 	if pause, ok := pause.Read(req.Place.Pause(), req.Now); ok {
 		f.paused = pause.Until
+	}
+	f.off, f.offError = pause.ReadOff(req.Place.Off())
+	if observes(req.Set.Specs, req.Place.Policy) {
+		f.idle = req.Place.Policy
+	}
+	for i := range f.policies {
+		file := f.policies[i].File
+		if trust, err := req.Place.Trusts().Of(file); err == nil && trust != nil {
+			for _, why := range trust.Changed() {
+				f.changed = append(f.changed, fmt.Sprintf("hooks of %s do not run: %v: grapnel trust %[1]s", file, why))
+			}
+		}
 	}
 	if f.unlogged, err = allow.Unlogged(ctx, req.Place, f.since, false); err != nil {
 		f.unlogged = append(f.unlogged, fmt.Sprintf("cannot compare the allowed calls with the log: %v", err))
@@ -75,10 +90,14 @@ func gather(ctx context.Context, req *Request) (*facts, error) {
 	if f.before, err = readMemory(memoryFile(req.Place.State)); err != nil {
 		f.beforeTo = err.Error()
 	}
-	_, f.homeless = home.Dir()
+	known, err := home.Dir()
+	f.homeless = err
 	dir, err := os.UserHomeDir()
 	if err != nil {
 		return nil, fmt.Errorf("cannot find the settings of agents: %w", err)
+	}
+	if f.homeless == nil && req.Root == "" && match.RealPath(dir) != match.RealPath(known) {
+		f.elsewhere = req.Place.State
 	}
 	g := gatherer{Request: req, home: dir, system: "/", facts: f, project: req.Dir}
 	if req.Root != "" {
@@ -103,6 +122,22 @@ func gather(ctx context.Context, req *Request) (*facts, error) {
 	f.forward, f.forwardErr = forwarding.Reports(ctx, req.Place)
 	f.refused, f.refusedErr = control.Refusals(ctx, req.Place)
 	return f, nil
+}
+
+// observes reports whether a policy file has hooks, and none of them decides.
+func observes(specs []grapnel.Spec, file string) bool {
+	found := false
+	for i := range specs {
+		s := &specs[i]
+		if s.Source.File != file || s.Phase == grapnel.PhaseObserve {
+			continue
+		}
+		if !s.Observe {
+			return false
+		}
+		found = true
+	}
+	return found
 }
 
 // boxes returns the sandboxes of programs.
@@ -215,7 +250,7 @@ func (g *gatherer) look(ctx context.Context, ia install.Agent, a *agent) {
 			a.installs = append(a.installs, g.installed(ctx, ia, a, rec))
 		}
 	}
-	if dir := ownFiles[a.Name]; dir != "" && len(a.installs) > 0 {
+	if dir := ownFiles[a.Name]; dir != "" && len(a.installs) > 0 && !g.Glance {
 		a.lastFile, a.lastUsed = youngest(filepath.Join(g.home, filepath.FromSlash(dir)))
 	}
 	if len(a.installs) > 0 && !g.NoRun {

@@ -82,6 +82,12 @@ func judgePolicy(f *facts) []Finding {
 			Why: "~ in a policy is the root directory, so hooks for paths below ~ do not match", Hint: "as root, add the user to the user database, or write the path to /etc/grapnel/home",
 		})
 	}
+	if f.elsewhere != "" {
+		found = append(found, Finding{
+			ID: "state.elsewhere", Level: Info, Subject: f.elsewhere, What: "Records and trust are in " + f.elsewhere + ", although HOME is another directory",
+			Why: "a project's settings can set HOME, so it does not move them", Hint: "--root DIR keeps everything in one directory",
+		})
+	}
 	if f.only != "" {
 		found = append(found, Finding{ID: "policy.managed", Level: Info, What: strings.TrimPrefix(f.only, "grapnel: "), Why: "root set use_only_managed"})
 	}
@@ -94,6 +100,7 @@ func judgePolicy(f *facts) []Finding {
 			Why: "only managed hooks and self-protection decide", Hint: "grapnel pause --off",
 		})
 	}
+	found = append(found, judgeIdle(f)...)
 	for _, what := range f.unlogged {
 		found = append(found, Finding{ID: "log.grant", Level: Bad, What: what, Why: "a call that hooks stop could pass, or has passed, without a person", Hint: "grapnel allow --list; grapnel log"})
 	}
@@ -139,6 +146,32 @@ func judgePolicy(f *facts) []Finding {
 		found = append(found, Finding{ID: "policy.damaged", Level: Bad, Subject: d.File, What: d.What, Why: d.Why, Hint: d.Hint})
 	}
 	return append(found, judgeFailing(f)...)
+}
+
+// judgeIdle judges hooks that are loaded and decide nothing.
+func judgeIdle(f *facts) (found []Finding) {
+	if f.idle != "" {
+		found = append(found, Finding{
+			ID: "policy.observes", Level: Warn, Subject: f.idle, What: f.idle + " only observes: it stops nothing",
+			Why: "its hooks are in observe mode", Hint: "grapnel stats --would shows what it would have stopped, and grapnel enforce ends this",
+		})
+	}
+	for _, h := range f.off {
+		found = append(found, Finding{
+			ID: "hook.off", Level: Warn, Subject: h.Hook, What: fmt.Sprintf("hook %s is off since %s: %s", h.Hook, minute(h.Since), h.Reason),
+			Why: "a person switched it off", Hint: "grapnel hooks enable " + h.Hook,
+		})
+	}
+	if f.offError != nil {
+		found = append(found, Finding{ID: "hook.off", Level: Warn, What: "cannot see which hooks are off: " + f.offError.Error()})
+	}
+	for _, what := range f.changed {
+		found = append(found, Finding{ID: "policy.changed", Level: Bad, What: what, Why: "a program that they run differs from what was trusted"})
+	}
+	for _, what := range f.stuck {
+		found = append(found, Finding{ID: "hook.stuck", Level: Warn, What: what, Why: "it fails each time until then", Hint: "grapnel check"})
+	}
+	return found
 }
 
 // judgeFailing judges hooks that could not answer.
