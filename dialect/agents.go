@@ -25,6 +25,9 @@ func QwenCode() *Dialect { return qwenCode.clone() }
 // FactoryDroid returns the dialect of Factory's Droid.
 func FactoryDroid() *Dialect { return factoryDroid.clone() }
 
+// Grok returns the dialect of Grok Build.
+func Grok() *Dialect { return grok.clone() }
+
 // OpenClaw returns the dialect of OpenClaw.
 func OpenClaw() *Dialect { return openClaw.clone() }
 

@@ -207,6 +207,7 @@ func init() { // in init, because the functions of a dialect search this list
 		codex,
 		qwenCode,
 		factoryDroid,
+		grok,
 		openClaw,
 		openCode,
 		copilot,
@@ -380,6 +381,9 @@ func (d *Dialect) read(in Input) (*grapnel.Event, *EventRow, error) {
 	}
 	if err == nil && native == "" && d.Events != nil {
 		err = fmt.Errorf("the payload does not name its event (%s)", cmp.Or(d.NamedAt, "hook_event_name"))
+		if other := detect(in.Payload); other != nil && other.Name != d.Name {
+			err = fmt.Errorf("%w: it comes from %s, so write grapnel-hook %s", err, other.Title, other.Name)
+		}
 	}
 	row := d.Row(native)
 

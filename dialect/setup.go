@@ -109,10 +109,10 @@ type Setup struct {
 // trust an entry want new trust if its timeout changes.
 const askTimeout = time.Hour
 
-// Setup returns a copy of the agent's hook configuration, or nil if it is unknown. The caller may
-// change the copy.
+// Setup returns a copy of the agent's hook configuration, or nil if it is unknown or the agent has
+// no file of its own for Grapnel. The caller may change the copy.
 func (d *Dialect) Setup() *Setup {
-	if d.setup == nil {
+	if d.setup == nil || d.setup.User == "" {
 		return nil
 	}
 	return d.setup.clone()

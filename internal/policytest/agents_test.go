@@ -28,10 +28,10 @@ func TestAgents(t *testing.T) {
 		"a question":  {`tool: write, path: deploy/prod/a.yaml, content: "a: 1", want: {decision: ask, rule: keep-out-of-prod}`, []string{"codex", "cline", "windsurf"}, nil},
 		"an edit":     {`tool: edit, path: deploy/prod/a.yaml, content: "a: 1", want: ask`, []string{"codex", "windsurf", "kiro-cli", "kiro"}, nil},
 		"a file":      {`tool: read, path: /etc/hosts, want: none`, nil, nil},
-		"a page":      {`url: "https://example.com", want: none`, []string{"codex", "copilot-cli", "cline", "windsurf", "kiro-cli", "kiro"}, nil},
+		"a page":      {`url: "https://example.com", want: none`, []string{"codex", "grok", "copilot-cli", "cline", "windsurf", "kiro-cli", "kiro"}, nil},
 		"a prompt":    {`prompt: my key is sk-aaaaaaaaaaaaaaaaaaaaaaaa, want: {changes: {prompt: my key is sk-***}}`, []string{"opencode", "crush", "antigravity"}, nil},
 		"an output":   {`command: cat .env, output: KEY=sk-aaaaaaaaaaaaaaaaaaaaaaaa, want: {changes: {tool.output: KEY=sk-***}}`, []string{"crush", "windsurf", "antigravity"}, nil},
-		"a beginning": {`event: session.start, want: {context: [house rules]}`, []string{"crush", "cline", "windsurf"}, []string{"kiro", "antigravity"}},
+		"a beginning": {`event: session.start, want: {context: [house rules]}`, []string{"crush", "cline", "windsurf"}, []string{"grok", "kiro", "antigravity"}},
 		"a stop":      {`event: agent.after, want: none`, []string{"crush"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

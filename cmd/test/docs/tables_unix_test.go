@@ -35,17 +35,15 @@ func TestTables(t *testing.T) {
 	t.Parallel()
 	checkParts(t, "events.md", map[string]string{"events": eventTable()})
 	checkParts(t, "foreign-hooks.md", map[string]string{"formats": formatTable()})
-	for _, agent := range install.Agents() {
-		d, ok := dialect.Find(agent.Name)
-		if !ok {
-			t.Errorf("install knows %s and dialect does not", agent.Name)
+	for _, d := range dialect.All() {
+		if d.Name == dialect.Plain().Name {
 			continue
 		}
-		checkParts(t, filepath.Join("agents", agent.Name+".md"), map[string]string{
-			"settings": settingsTable(t, &agent),
-			"events":   agentEvents(d),
-			"tools":    agentTools(d),
-		})
+		parts := map[string]string{"events": agentEvents(d), "tools": agentTools(d)}
+		if setup := d.Setup(); setup != nil { // the others run the hooks of another agent
+			parts["settings"] = settingsTable(t, &install.Agent{Dialect: d, Setup: setup})
+		}
+		checkParts(t, filepath.Join("agents", d.Name+".md"), parts)
 	}
 }
 
@@ -219,10 +217,9 @@ func permits(c *grapnel.Contract) string {
 // senders lists the agents that have an event.
 func senders(kind grapnel.Kind) string {
 	var names []string
-	for _, agent := range install.Agents() {
-		d, _ := dialect.Find(agent.Name)
-		if slices.ContainsFunc(d.Events, func(row dialect.EventRow) bool { return row.Kind == kind || row.Failed == kind }) {
-			names = append(names, fmt.Sprintf("[%s](agents/%s.md)", agent.Title, agent.Name))
+	for _, d := range dialect.All() {
+		if slices.ContainsFunc(d.Events, func(row dialect.EventRow) bool { return row.Kind == kind || row.Failed == kind }) && d.Name != dialect.Plain().Name {
+			names = append(names, fmt.Sprintf("[%s](agents/%s.md)", d.Title, d.Name))
 		}
 	}
 	return list(names...)
