@@ -352,6 +352,15 @@ func (d *Dialect) namedIn(top map[string]json.RawMessage) string {
 	return name
 }
 
+// unnamed returns the error for a payload without the name of an event, which may be another agent's.
+func (d *Dialect) unnamed(payload []byte) error {
+	err := fmt.Errorf("the payload does not name its event (%s)", cmp.Or(d.NamedAt, "hook_event_name"))
+	if other := detect(payload); other != nil && other.Name != d.Name {
+		err = fmt.Errorf("%w: it comes from %s, so write grapnel-hook %s", err, other.Title, other.Name)
+	}
+	return err
+}
+
 // Read parses the agent's input into an Event. If the payload is invalid, the error gives the
 // reason and the Event holds the readable parts.
 func (d *Dialect) Read(in Input) (*grapnel.Event, error) {
@@ -380,10 +389,7 @@ func (d *Dialect) read(in Input) (*grapnel.Event, *EventRow, error) {
 		native = d.namedIn(top)
 	}
 	if err == nil && native == "" && d.Events != nil {
-		err = fmt.Errorf("the payload does not name its event (%s)", cmp.Or(d.NamedAt, "hook_event_name"))
-		if other := detect(in.Payload); other != nil && other.Name != d.Name {
-			err = fmt.Errorf("%w: it comes from %s, so write grapnel-hook %s", err, other.Title, other.Name)
-		}
+		err = d.unnamed(in.Payload)
 	}
 	row := d.Row(native)
 
