@@ -24,7 +24,11 @@ import (
 
 // String returns a short description of the event. It is the name of a test without a name.
 func (e *Event) String() string {
-	words := []string{}
+	ev, _, err := e.base(recordedProject, 1)
+	if err != nil {
+		return strings.Join([]string{cmp.Or(e.Agent, "an event"), named(e.Payload, "hook_event_name", "kind"), named(e.Payload, "tool_name")}, " ")
+	}
+	var words []string
 	add := func(texts ...string) {
 		for _, text := range texts {
 			if text = shorten.To(inWords(text), 80); text != "" {
@@ -32,35 +36,37 @@ func (e *Event) String() string {
 			}
 		}
 	}
+	t := ev.Tool
 	switch {
-	case e.Payload != nil:
-		add(e.Agent, e.Native, named(e.Payload, "hook_event_name", "kind"), named(e.Payload, "tool_name"))
-	case e.Plain != nil:
-		add(named(e.Plain, "kind"))
-	case e.Prompt != nil:
-		add("prompt:", *e.Prompt)
-	case e.Command != nil && inWords(*e.Command) == "" && e.Tool == "":
-		add("an empty command")
-	case e.Command != nil && (e.Tool == "" || e.Tool == string(grapnel.ClassShell)):
-		add(*e.Command)
+	case ev.Kind == grapnel.PromptBefore && ev.Prompt != nil:
+		add("prompt:", ev.Prompt.Text)
+	case t == nil:
+		add(string(ev.Kind))
+	case len(t.Commands) > 0:
+		add(cmp.Or(inWords(t.Commands[0]), "an empty command"))
 	default:
-		if add(e.Tool); e.Tool == "" {
-			add(string(grapnel.ClassFetch))
+		name := string(t.Class)
+		if t.Class == "" || t.Class == grapnel.ClassOther || t.Class == grapnel.ClassMCP {
+			name = t.CanonicalName()
 		}
-		for _, part := range []*string{e.Command, e.Path, e.URL} {
-			if part != nil {
-				add(*part)
-			}
-		}
-		if len(words) == 1 && e.Input != nil {
-			add(string(e.Input))
+		add(name)
+		switch {
+		case len(t.Paths) > 0:
+			add(strings.TrimPrefix(t.Paths[0].Path, cmp.Or(ev.Session.CWD, recordedProject)+"/"))
+		case len(t.URLs) > 0:
+			add(t.URLs[0])
+		default:
+			add(string(t.Input))
 		}
 	}
-	switch {
-	case e.Error != nil:
-		add("(failed)")
-	case e.Output != nil:
+	switch ev.Kind {
+	case grapnel.ToolAfter:
 		add("(done)")
+	case grapnel.ToolFailed:
+		add("(failed)")
+	case grapnel.PermissionBefore, grapnel.PermissionDenied:
+		add("(" + string(ev.Kind) + ")")
+	default:
 	}
 	return strings.Join(words, " ")
 }

@@ -334,16 +334,17 @@ func (p *parser) row(n *yaml.Node, in string) {
 	case len(t.Files) > 0 && t.CWD != "":
 		p.fail(n.Get("cwd"), "leave `cwd` out", "with `files` or `branch`, the working directory is a new directory")
 	}
+	p.sent(n, &t.Event, t.Agents)
+	for i := range t.Before {
+		p.sent(itemsOf(n.Get("before"))[i], &t.Before[i], t.Agents)
+	}
 	p.passing(n, t)
 	p.looksAt(n.Get("want"), t.In())
-	defaultName := t.defaultName()
 	own := t.Name != ""
-	switch {
-	case !own && in != "":
-		t.Name = in + ": " + defaultName
-	case !own:
-		t.Name = defaultName
-	case in != "":
+	if !own {
+		t.Name = t.defaultName()
+	}
+	if in != "" {
 		t.Name = in + ": " + t.Name
 	}
 	if first := p.names[t.Name]; first > 0 && own {

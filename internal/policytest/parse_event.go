@@ -73,7 +73,7 @@ func (p *parser) whole(n *yaml.Node, what string, ev *Event) {
 	for _, form := range []struct {
 		name string
 		is   bool
-	}{{"a call", call}, {"prompt", ev.Prompt != nil}, {"event", ev.Plain != nil}, {"payload", ev.Payload != nil}} {
+	}{{"a call", call}, {"prompt", ev.Prompt != nil}, {"event", ev.Plain != nil && ev.Payload == nil}, {"payload", ev.Payload != nil}} {
 		if form.is {
 			forms = append(forms, form.name)
 		}
@@ -94,9 +94,6 @@ func (p *parser) whole(n *yaml.Node, what string, ev *Event) {
 	case ev.Agent != "" && ev.Payload == nil:
 		p.fail(n.Get("agent"), "`agents:` lists the agents in which a test runs", "`agent` needs `payload`")
 		return
-	case ev.Payload != nil && ev.Agent == "" && dialect.Detect(ev.Payload) == nil:
-		p.fail(n.Get("payload"), "add `agent:`", "cannot detect which agent sent this payload")
-		return
 	case (ev.Mode != "" || ev.Subagent != "") && !call && ev.Prompt == nil:
 		p.fail(n, "", "`mode` and `subagent` need a tool call or a prompt")
 		return
@@ -106,6 +103,31 @@ func (p *parser) whole(n *yaml.Node, what string, ev *Event) {
 			p.fail(n, err.hint, "%s", err.msg)
 		}
 	}
+}
+
+// sent finds the agent that sent a payload, and the agent's name of the event. n is the mapping of the
+// event, and agents are the agents of the test.
+func (p *parser) sent(n *yaml.Node, ev *Event, agents []string) {
+	if ev.Payload == nil {
+		return
+	}
+	if ev.Agent == "" && len(agents) == 1 {
+		ev.Agent = agents[0]
+	}
+	if ev.Agent == "" && dialect.Detect(ev.Payload) == nil {
+		p.fail(n.Get("payload"), "add `agent:`", "cannot detect which agent sent this payload")
+		return
+	}
+	if ev.Plain == nil {
+		return
+	}
+	by, kind := ev.payloadDialect(), ev.kind()
+	i := slices.IndexFunc(by.Events, func(r dialect.EventRow) bool { return r.Kind == kind || r.Failed == kind })
+	if i < 0 {
+		p.fail(n.Get("event"), "", "%s has no event %s", by.Name, kind)
+		return
+	}
+	ev.Native, ev.Plain = by.Events[i].Native, nil
 }
 
 // plain reads an event of the plain dialect.

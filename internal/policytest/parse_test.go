@@ -49,6 +49,9 @@ func TestParseErrors(t *testing.T) {
 		"no such event":          {test("event: tool.befor, want: none"), `3:13: unknown event "tool.befor" (did you mean "tool.before"?)`},
 		"event of no kind":       {test("event: {tool: {name: Bash}}, want: none"), "3:14: the event has no kind"},
 		"whose payload":          {test("payload: {a: b}, want: none"), "3:16: cannot detect which agent sent this payload (add `agent:`)"},
+		"whose of two":           {test("agents: [claude-code, codex], payload: {a: b}, want: none"), "3:46: cannot detect which agent sent this payload (add `agent:`)"},
+		"whose before":           {test("before: [{payload: {a: b}}], command: ls, want: none"), "3:26: cannot detect which agent sent this payload (add `agent:`)"},
+		"not in this agent":      {test("agents: claude-code, payload: {a: b}, event: model.before, want: none"), "3:51: claude-code has no event model.before"},
 		"no payload":             {test("payload: nowhere.json, want: none"), "3:15: cannot read the payload nowhere.json: "},
 		"agent for agents":       {test("command: ls, agent: gemini, want: none"), "3:26: `agent` needs `payload` (`agents:` lists the agents in which a test runs)"},
 		"a mode of an event":     {test("event: session.start, mode: plan, want: none"), "3:6: `mode` and `subagent` need a tool call"},
@@ -209,6 +212,8 @@ tests:
   - {command: ls, want: none}
   - {each: [ls, ls], want: none}
   - {command: '', want: none}
+  - {agents: antigravity, event: tool.before, payload: {toolCall: {name: run_command, args: {CommandLine: make test}}}, want: none}
+  - {agents: codex, payload: {hook_event_name: PreToolUse, tool_name: Bash, tool_input: {command: make}}, before: [{payload: {hook_event_name: PermissionRequest, tool_name: Bash, tool_input: {command: ls}}}], want: none}
   - {command: ls, want: none}
   - name: table
     want: none
@@ -219,7 +224,7 @@ tests:
 `)
 	want := []string{
 		"git push origin trunk ${HOME} ${main}", "write a.go", "make (done)", "make (failed)", "prompt: hello world", "session.start",
-		`mcp__lab__echo {"n":1}`, "fetch https://example.com", "ps, after prompt: hi, after ls", "claude-code Stop", "ps, 2h after prompt: hi, 1m30s after ls", "ls", "ls (line 17)", "ls (line 17, test 14)", "an empty command", "ls (line 19)",
+		`mcp__lab__echo {"n":1}`, "fetch https://example.com", "ps, after prompt: hi, after ls", "agent.after", "ps, 2h after prompt: hi, 1m30s after ls", "ls", "ls (line 17)", "ls (line 17, test 14)", "an empty command", "make test", "make, after ls (permission.before)", "ls (line 21)",
 		"table: ls", "table: two", "table: read 5",
 	}
 	for i, test := range file.Tests {
@@ -227,8 +232,8 @@ tests:
 			t.Errorf("test %d in line %d is called %q, want %q", i, test.Line, test.Name, append(want, "nothing")[i])
 		}
 	}
-	if got := file.Tests[len(file.Tests)-1].Line; got != 25 {
-		t.Errorf("the last row stands in line %d, want 25", got)
+	if got := file.Tests[len(file.Tests)-1].Line; got != 27 {
+		t.Errorf("the last row stands in line %d, want 27", got)
 	}
 }
 
