@@ -57,7 +57,7 @@ start with beg.`,
 			if follow {
 				entries = records.Log(place).Follow
 			}
-			selects := slices.ContainsFunc([]string{"event", "decision", "would", "hook", "text"}, cmd.Flags().Changed)
+			selects := asked.selects(cmd)
 			lines, others := logLines{console: c, ctx: ctx}, 0
 			if !c.JSON {
 				lines.ids = records.Log(place).IDs(ctx)
@@ -162,6 +162,11 @@ type logQuery struct {
 func (l *logQuery) flags(cmd *cobra.Command) {
 	l.add(cmd)
 	cmd.Flags().StringVar(&l.text, "text", "", "only records that contain these `WORDS`")
+}
+
+// selects reports whether a flag of cmd selects events by what they are or what hooks did.
+func (l *logQuery) selects(cmd *cobra.Command) bool {
+	return slices.ContainsFunc([]string{"event", "decision", "would", "hook", "text"}, cmd.Flags().Changed)
 }
 
 // query returns the query of the flags of cmd. All errors are usage errors.

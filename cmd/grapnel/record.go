@@ -22,9 +22,11 @@ the policy changed or the Record is incomplete, is skipped with a message.
 
 Without -o, the tests are printed. An existing file gets only the tests that it does not have.
 
-Calls, prompts and permissions are included, and other events for which a hook had a result;
---all includes everything. Programs and servers are not called: the test contains their recorded
-answers.`,
+A Record becomes a test if a hook of the policy decided, changed the event, added context or failed,
+or would have done so in observe mode; so do the calls directly before and after it in its session.
+--all, --record, and flags that select events, include the others. Records with prompts or messages
+of a person are included only with --prompts or --record. Programs and servers are not called: the
+test contains their recorded answers.`,
 		Example: "  grapnel record --session 8f2c -o grapnel_test.yaml\n" +
 			"  grapnel record --since 1h --decision block --decision ask -o grapnel_test.yaml\n" +
 			"  grapnel record --record 019f8d2b1c -o grapnel_test.yaml\n" +
@@ -41,7 +43,9 @@ answers.`,
 			if s.Place, err = c.Place(); err != nil {
 				return err
 			}
-			s.All = s.All || cmd.Flags().Changed("event")
+			named := cmd.Flags().Changed("record")
+			s.All = s.All || named || asked.selects(cmd)
+			s.Prompts = s.Prompts || named
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
 			return s.Run(ctx, query)
@@ -53,7 +57,8 @@ answers.`,
 	flags.StringVar(&s.Record, "record", "", "only the record with this `ID`; see \"grapnel log\"")
 	flags.IntVar(&s.Last, "last", 0, "only the newest `N` records")
 	flags.BoolVarP(&s.Follow, "follow", "f", false, "continue with new events until interrupted")
-	flags.BoolVar(&s.All, "all", false, "include events without an effect of a hook")
+	flags.BoolVar(&s.All, "all", false, "include Records that are not near a decision of a hook")
+	flags.BoolVar(&s.Prompts, "prompts", false, "include prompts and messages of a person")
 	asked.flags(cmd)
 	return c.jsonFlag(cmd)
 }

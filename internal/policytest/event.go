@@ -152,6 +152,13 @@ func (e *Event) call() (name string, input sample.Object, err *wrong) {
 	return name, input, nil
 }
 
+func factsOf(row int) []grapnel.Fact {
+	if row < 0 {
+		return nil
+	}
+	return claudeCode().Tools[row].Facts
+}
+
 // A part is an argument of a tool call that tests write without `input:`.
 type part struct {
 	name  string
@@ -342,6 +349,14 @@ func (e *Event) report(d *dialect.Dialect, dir string, n int) (reportedEvent, er
 func (e *Event) Received(agent *dialect.Dialect, dir string) (dialect.Received, error) {
 	t, err := e.report(agent, dir, 1)
 	return t.Received, err
+}
+
+// Runs reports whether the event is a call of a shell with exactly this command line.
+func (e *Event) Runs(command string) bool {
+	if ev, _, err := e.base(recordedProject, 1); err == nil && ev.Tool != nil {
+		return slices.Equal(ev.Tool.Commands, []string{command})
+	}
+	return false
 }
 
 // base returns the event in the dialect in which the test is written, with the payload as Native,

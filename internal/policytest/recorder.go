@@ -55,7 +55,6 @@ type RecorderOptions struct {
 	Home      string                   // the user's home directory, which becomes ~; empty = none
 	Mask      func(text string) string // masks secrets; nil = spool.Mask
 	Elsewhere bool                     // the Records come from another machine: hooks are identified by name only
-	All       bool                     // also record notices and finished calls to which no hook reacted
 	Private   bool                     // the file stays on this machine: keep the names of directories
 
 	// Load loads the policy; nil = policy.Load. It may change its result.
@@ -64,21 +63,18 @@ type RecorderOptions struct {
 
 // Recorded is the result for one Record.
 type Recorded struct {
-	Test    string   // its name; empty = no test
-	Why     string   // why there is no test, or why it is skipped
-	Skipped bool     // the test exists, but is skipped
-	More    bool     // an earlier test now also covers this agent
-	Full    bool     // no test, because the file would become too large
-	Masked  bool     // a secret or a long text is missing in its event
-	Want    string   // the expected result, in a word
-	Agents  []string // agents in which it passes
+	Test    string // its name; empty = no test
+	Why     string // why there is no test, or why it is skipped
+	Skipped bool   // the test exists, but is skipped
+	Full    bool   // no test, because the file would become too large
+	Want    string // the expected result, in a word
+	Agent   string // the agent in which it passes
 }
 
 // A recordedTest is a test from a Record.
 type recordedTest struct {
 	name   string
 	words  words
-	agents []string
 	skip   bool
 	masked bool
 }
@@ -126,7 +122,7 @@ func NewRecorder(path string, text []byte, opts RecorderOptions) (*Recorder, err
 	for _, t := range r.file.Tests {
 		r.names[t.Name] = true
 		for _, agent := range t.In() {
-			r.known[testKey(agent, t)] = &recordedTest{name: t.Name, agents: t.In()}
+			r.known[testKey(agent, t)] = &recordedTest{name: t.Name}
 		}
 	}
 	return r, nil
@@ -137,25 +133,16 @@ func (r *Recorder) Close() error { return os.RemoveAll(r.dir) }
 
 // testKey returns a key for the events of a test, independent of its name and its expected results.
 func testKey(agent string, t *Test) string {
-	at := func(ev Event) Event {
-		ev.Line, ev.Col = 0, 0
-		if ev.Tool == string(grapnel.ClassShell) && ev.Command != nil {
-			ev.Tool = ""
-		}
-		if ev.Payload != nil {
-			ev.Payload = withoutIDs(ev.Payload)
-		}
-		return ev
-	}
-	var before []Event
-	for _, ev := range t.Before {
-		before = append(before, at(ev))
-	}
 	cwd := cmp.Or(t.CWD, t.File.CWD)
 	if cwd == recordedProject { // all projects are equivalent
 		cwd = ""
 	}
-	text, _ := json.Marshal([]any{agent, cwd, before, at(t.Event)}) // marshaling texts and JSON cannot fail
+	parts := []any{agent, cwd}
+	for _, ev := range append(slices.Clip(t.Before), t.Event) {
+		ev.Line, ev.Col = 0, 0
+		parts = append(parts, ev)
+	}
+	text, _ := json.Marshal(parts) // marshaling texts and JSON cannot fail
 	return string(text)
 }
 
@@ -169,44 +156,34 @@ func (r *Recorder) Add(ctx context.Context, e *spool.Entry, earlier func() []spo
 	if err != nil {
 		return Recorded{Why: err.Error()}
 	}
-	if !r.opts.All && !r.speaks(e) && !slices.Contains([]grapnel.Kind{grapnel.ToolBefore, grapnel.PromptBefore, grapnel.PermissionBefore}, e.Event) {
-		return Recorded{Why: "no hook had an effect"}
-	}
 	sanitized, err := r.sanitize(ev, e)
 	if err != nil {
 		return Recorded{Why: err.Error()}
 	}
-	forms := sanitized.forms()
-	made := Recorded{Masked: sanitized.masked, Want: r.decided(e).String(), Agents: []string{sanitized.agent}}
-	var why string
-	for _, f := range forms {
-		t := r.draft(e, sanitized, f, nil)
-		test, wrong := r.try(ctx, t, sanitized.agent)
-		if wrong == "" {
-			return r.keep(t, test, sanitized, made)
-		}
-		why = cmp.Or(why, wrong)
+	made := Recorded{Want: r.decided(e).String(), Agent: sanitized.agent}
+	t := r.draft(e, sanitized, nil)
+	test, why := r.try(ctx, t, sanitized.agent)
+	if why == "" {
+		return r.keep(t, test, sanitized, made)
 	}
 	if earlier != nil {
-		if t, test := r.after(ctx, e, sanitized, forms[0], earlier()); t != nil {
+		if t, test := r.after(ctx, e, sanitized, earlier()); t != nil {
 			return r.keep(t, test, sanitized, made)
 		}
+	}
+	if test == nil {
+		return Recorded{Why: why}
 	}
 	note := "the policy now gives another result: "
 	if sanitized.masked {
 		note = "the record does not contain the whole event: "
 	}
-	t := r.draft(e, sanitized, forms[0], nil)
-	t.words.add("skip", text(note+why))
-	test, _ := r.try(ctx, t, sanitized.agent)
-	if test == nil {
-		return Recorded{Why: why}
-	}
+	t.words = slices.Insert(t.words, len(t.words)-1, word{"skip", text(note + why)})
 	t.skip, made.Skipped, made.Why = true, true, note+why
 	return r.keep(t, test, sanitized, made)
 }
 
-// keep appends a test, or adds an agent to an existing test with the same events.
+// keep appends a test, unless another one has the same events. It replaces a skipped one.
 func (r *Recorder) keep(t *recordedTest, test *Test, sanitized *sanitizedEvent, made Recorded) Recorded {
 	key := testKey(sanitized.agent, test)
 	if old := r.known[key]; old != nil {
@@ -217,16 +194,6 @@ func (r *Recorder) keep(t *recordedTest, test *Test, sanitized *sanitizedEvent, 
 		r.tests = slices.DeleteFunc(r.tests, func(x *recordedTest) bool { return x == old })
 		delete(r.names, old.name)
 		t.rename(r.unique(test.Name, old.name))
-	}
-	if !t.skip {
-		for _, other := range r.tests {
-			if other.words.like(t.words) && !other.skip && test.Event.Payload == nil {
-				other.agents = append(other.agents, sanitized.agent)
-				r.known[key] = other
-				made.Test, made.More = other.name, true
-				return made
-			}
-		}
 	}
 	var b strings.Builder
 	r.write(&b, t)
@@ -257,7 +224,7 @@ func (r *Recorder) decided(e *spool.Entry) grapnel.Decision {
 			continue
 		}
 		if r.isOurs(run) {
-			d = max(d, run.Decision)
+			d = max(d, run.Decision, run.Approved)
 		} else {
 			others = true
 		}
@@ -268,15 +235,16 @@ func (r *Recorder) decided(e *spool.Entry) grapnel.Decision {
 	return d
 }
 
-// speaks reports whether a hook of the policy had an effect or failed.
-func (r *Recorder) speaks(e *spool.Entry) bool {
+// Acted reports whether a hook of the policy decided about an event, changed it, added context, ended
+// the turn or failed. What a hook in observe mode would have done is included.
+func (r *Recorder) Acted(e *spool.Entry) bool {
 	ours := false
 	for i := range e.Hooks {
 		run := &e.Hooks[i]
 		if !r.isOurs(run) || run.Async {
 			continue
 		}
-		if ours = true; run.Decision > grapnel.None || len(run.Changed) > 0 || run.Halt || run.Error != "" {
+		if ours = true; max(run.Decision, run.Approved) > grapnel.None || len(run.Changed) > 0 || run.Halt || run.Error != "" {
 			return true
 		}
 	}
@@ -287,23 +255,20 @@ func (r *Recorder) speaks(e *spool.Entry) bool {
 const mostBefore = 100
 
 // after finds a small set of earlier events of the session with which a test passes.
-func (r *Recorder) after(ctx context.Context, e *spool.Entry, sanitized *sanitizedEvent, f form, earlier []spool.Entry) (*recordedTest, *Test) {
-	var before []form
-	var times []time.Time
+func (r *Recorder) after(ctx context.Context, e *spool.Entry, sanitized *sanitizedEvent, earlier []spool.Entry) (*recordedTest, *Test) {
+	var before []earlierEvent
 	for i := range earlier {
 		ev, err := replay.Event(&earlier[i])
 		if err != nil {
 			continue
 		}
-		was, err := r.sanitize(ev, &earlier[i])
-		if err != nil || was.agent != sanitized.agent || was.cwd != sanitized.cwd {
-			continue
+		if was, err := r.sanitize(ev, &earlier[i]); err == nil && was.agent == sanitized.agent && was.cwd == sanitized.cwd {
+			before = append(before, earlierEvent{was, earlier[i].Time})
 		}
-		before, times = append(before, was.forms()[0]), append(times, earlier[i].Time)
 	}
-	before, times = before[max(0, len(before)-mostBefore):], times[max(0, len(times)-mostBefore):]
-	try := func(list []form) (*recordedTest, *Test) {
-		t := r.draft(e, sanitized, f, list)
+	before = before[max(0, len(before)-mostBefore):]
+	try := func(list []earlierEvent) (*recordedTest, *Test) {
+		t := r.draft(e, sanitized, list)
 		test, wrong := r.try(ctx, t, sanitized.agent)
 		if wrong != "" {
 			return nil, nil
@@ -311,13 +276,8 @@ func (r *Recorder) after(ctx context.Context, e *spool.Entry, sanitized *sanitiz
 		return t, test
 	}
 	best, test := try(before)
-	if best == nil { // state from some events may have expired by then
-		for i := range before {
-			before[i].at = times[i]
-		}
-		if best, test = try(before); best == nil {
-			return nil, nil
-		}
+	if best == nil {
+		return nil, nil
 	}
 	for size := len(before); size > 0; size /= 2 {
 		for at := 0; at+size <= len(before); {
@@ -329,18 +289,11 @@ func (r *Recorder) after(ctx context.Context, e *spool.Entry, sanitized *sanitiz
 			}
 		}
 	}
-	for i := range before { // drop times that no rule notices
-		gap := gapBehind(before, i, e.Time)
-		if gap == 0 {
-			continue
-		}
-		closer := slices.Clone(before)
-		for j := range i + 1 {
-			closer[j].at = closer[j].at.Add(gap)
-		}
-		if t, is := try(closer); t != nil {
-			before, best, test = closer, t, is
-		}
+	for i := range before { // no state expired between them
+		before[i].at = time.Time{}
+	}
+	if t, is := try(before); t != nil {
+		return t, is
 	}
 	return best, test
 }
@@ -380,11 +333,10 @@ func (r *Recorder) try(ctx context.Context, t *recordedTest, agent string) (*Tes
 	if err = errors.Join(err, s.sweep()); err != nil {
 		return test, err.Error()
 	}
-	var wrong []string
 	for _, m := range test.Want.judge(&firings[len(firings)-1]) {
-		wrong = append(wrong, m.String())
+		return test, m.String()
 	}
-	return test, strings.Join(wrong, "; ")
+	return test, ""
 }
 
 // Text returns the file with all tests.

@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/policy"
 )
@@ -67,19 +69,20 @@ func TestRecorder(t *testing.T) {
 		skipped bool
 	}{
 		"a command": {call("Bash", `{"command":"git push","description":"push it"}`), []grapnel.HookRun{by("no-push", grapnel.Block)}, []string{
-			"  - name: git push is blocked\n    command: git push\n    want: {decision: block, rule: no-push}\n",
+			"  - name: git push is blocked\n    agents: [claude-code]\n    payload:\n      session_id: s1\n      hook_event_name: PreToolUse\n      tool_name: Bash\n      tool_input: {command: git push, description: push it}\n    want: {decision: block, rule: no-push}\n",
 		}, false},
-		"paths": {call("Read", `{"file_path":"/home/ann/.ssh/id"}`), []grapnel.HookRun{by("no-keys", grapnel.Ask)}, []string{"path: \"~/.ssh/id\"", "decision: ask"}, false},
+		"paths": {call("Read", `{"file_path":"/home/ann/.ssh/id"}`), []grapnel.HookRun{by("no-keys", grapnel.Ask)}, []string{`tool_input: {file_path: "~/.ssh/id"}`, "decision: ask"}, false},
 		"a path in a text": {call("Bash", `{"command":"cat /home/ann/app/x /home/anna/y /mnt/home/ann/z \"/home/ann\""}`), nil, []string{
-			`command: 'cat /repo/x /home/anna/y /mnt/home/ann/z "~"'`, "want: none",
+			`tool_input: {command: 'cat /repo/x /home/anna/y /mnt/home/ann/z "~"'}`, "want: none",
 		}, false},
 		"a secret that was kept":   {call("Bash", `{"command":"curl -H 'Authorization: Bearer sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789' x.example"}`), nil, []string{"sk-ant-***", "# a part of this event is missing because it was secret"}, false},
-		"more than words say":      {call("Bash", `{"command":"make","run_in_background":true}`), nil, []string{"input: {run_in_background: true}"}, false},
+		"more than words say":      {call("Bash", `{"command":"make","run_in_background":true}`), nil, []string{"tool_input: {command: make, run_in_background: true}"}, false},
 		"a tool of a server":       {call("mcp__lab__run", `{"n":1.50,"path":"/home/ann/x"}`), nil, []string{`input: {"n": 1.50, path: "~/x"}`}, false},
-		"lines":                    {call("Bash", `{"command":"cat <<E\n ${x}\nE\n"}`), nil, []string{"    command: |\n      cat <<E\n       ${x}\n      E\n"}, false},
+		"lines":                    {call("Bash", `{"command":"cat <<E\n ${x}\nE\n"}`), nil, []string{"      tool_input:\n        command: |\n          cat <<E\n           ${x}\n          E\n"}, false},
 		"odd lines":                {call("Bash", `{"command":"a \n\tb"}`), nil, []string{`command: "a \n\tb"`}, false},
 		"what turns the direction": {call("Bash", `{"command":"echo \u202egnp.exe\u200d\udb40\udc41"}`), nil, []string{`command: "echo \u202egnp.exe\u200d\udb40\udc41"`}, false},
 		"the same in a payload":    {call("Bash", "{\"command\":\"make \u2066x\",\"run_in_background\":\"\u2069\"}"), nil, []string{`\u2066x`, `\u2069`}, false},
+		"approved":                 {call("Bash", `{"command":"git push"}`), []grapnel.HookRun{{Name: "no-push", Approved: grapnel.Block}}, []string{"git push is blocked", "want: {decision: block, rule: no-push}"}, false},
 		"another policy's":         {call("Bash", `{"command":"ls"}`), []grapnel.HookRun{by("not-ours", grapnel.Block)}, []string{"want: none"}, false},
 		"no longer so":             {call("Bash", `{"command":"ls"}`), []grapnel.HookRun{by("no-push", grapnel.Block)}, []string{"skip: \"the policy now gives another result: decision: got none, want block"}, true},
 	}
@@ -131,7 +134,7 @@ func TestRecorderPrivate(t *testing.T) {
 	if err != nil || made.Test == "" || made.Skipped {
 		t.Fatalf("Add = %+v, %v", made, err)
 	}
-	const want = "# Recorded from real work. *** replaces secrets.\nversion: 1\ntests:\n  - name: \"ls /home/ann/app is asked about\"\n    cwd: \"/home/ann/app\"\n    command: \"ls /home/ann/app\"\n    want: {decision: ask, rule: other}\n"
+	const want = "# Recorded from real work. *** replaces secrets.\nversion: 1\ntests:\n  - name: \"ls /home/ann/app is asked about\"\n    agents: [claude-code]\n    cwd: \"/home/ann/app\"\n    payload:\n      hook_event_name: PreToolUse\n      tool_name: Bash\n      tool_input: {command: \"ls /home/ann/app\"}\n    want: {decision: ask, rule: other}\n"
 	if _, got, _ := strings.Cut(string(text), "\n"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -150,8 +153,8 @@ hooks:
 		want string
 		by   grapnel.HookRun
 	}{
-		"over":     {[3]time.Duration{3 * time.Second, 20 * time.Minute, 40 * time.Minute}, "    before: [curl -O x]\n    later: 1h0m3s\n    want: {decision: ask, rule: day}\n", grapnel.HookRun{Name: "day", Decision: grapnel.Ask}},
-		"not over": {[3]time.Duration{time.Second, time.Second, time.Second}, "    before: [curl -O x]\n    want: {decision: block, rule: moment}\n", grapnel.HookRun{Name: "moment", Decision: grapnel.Block}},
+		"over":     {[3]time.Duration{3 * time.Second, 20 * time.Minute, 40 * time.Minute}, "    before:\n      - payload:\n          session_id: s1\n          hook_event_name: PreToolUse\n          tool_name: Bash\n          tool_input: {command: curl -O x}\n    later: 1h0m3s\n    want: {decision: ask, rule: day}\n", grapnel.HookRun{Name: "day", Decision: grapnel.Ask}},
+		"not over": {[3]time.Duration{time.Second, time.Second, time.Second}, "    before:\n      - payload:\n          session_id: s1\n          hook_event_name: PreToolUse\n          tool_name: Bash\n          tool_input: {command: curl -O x}\n    want: {decision: block, rule: moment}\n", grapnel.HookRun{Name: "moment", Decision: grapnel.Block}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -191,14 +194,15 @@ hooks:
 // The recorder does not change a byte of hand-written text.
 func TestRecorderAdds(t *testing.T) {
 	t.Parallel()
+	const there = "version: 1\ntests:\n  - {name: mine, payload: {session_id: s1, hook_event_name: PreToolUse, tool_name: Bash, tool_input: {command: \"make ${x}\"}}, agents: [claude-code], want: {decision: none}}\n"
 	tests := map[string]struct{ before, after string }{
-		"a list":      {"version: 1\ntests:\n  - {command: ls, want: none} # mine\n", "version: 1\ntests:\n  - {command: ls, want: none} # mine\n\n  - name: \"make ${x} passes\"\n    command: \"make ${x}\"\n    want: none\n"},
-		"no indent":   {"version: 1\ntests:\n- {command: ls, want: none}", "version: 1\ntests:\n- {command: ls, want: none}\n\n- name: \"make ${x} passes\"\n  command: \"make ${x}\"\n  want: none\n"},
-		"in between":  {"tests:\n  - {command: ls, want: none}\n\n# of mine\nversion: 1\n", "tests:\n  - {command: ls, want: none}\n\n  - name: \"make ${x} passes\"\n    command: \"make ${x}\"\n    want: none\n\n# of mine\nversion: 1\n"},
-		"variables":   {"version: 1\nvars: {x: y}\ntests:\n  - {command: ls, want: none}\n", "version: 1\nvars: {x: y}\ntests:\n  - {command: ls, want: none}\n\n  - name: \"make $${x} passes\"\n    command: \"make $${x}\"\n    want: none\n"},
-		"other ends":  {"version: 1\r\ntests:\r\n  - {command: ls, want: none}\r\n", "version: 1\r\ntests:\r\n  - {command: ls, want: none}\r\n\r\n  - name: \"make ${x} passes\"\r\n    command: \"make ${x}\"\r\n    want: none\r\n"},
-		"other agent": {"version: 1\nagents: [codex]\ntests:\n  - {command: ls, want: none}\n", "version: 1\nagents: [codex]\ntests:\n  - {command: ls, want: none}\n\n  - name: \"make ${x} passes\"\n    agents: [claude-code]\n    command: \"make ${x}\"\n    want: none\n"},
-		"there":       {"version: 1\ntests:\n  - {name: mine, command: \"make ${x}\", want: {decision: none}}\n", "version: 1\ntests:\n  - {name: mine, command: \"make ${x}\", want: {decision: none}}\n"},
+		"a list":      {"version: 1\ntests:\n  - {command: ls, want: none} # mine\n", "version: 1\ntests:\n  - {command: ls, want: none} # mine\n\n  - name: \"make ${x} passes\"\n    agents: [claude-code]\n    payload:\n      session_id: s1\n      hook_event_name: PreToolUse\n      tool_name: Bash\n      tool_input: {command: \"make ${x}\"}\n    want: none\n"},
+		"no indent":   {"version: 1\ntests:\n- {command: ls, want: none}", "version: 1\ntests:\n- {command: ls, want: none}\n\n- name: \"make ${x} passes\"\n  agents: [claude-code]\n  payload:\n    session_id: s1\n    hook_event_name: PreToolUse\n    tool_name: Bash\n    tool_input: {command: \"make ${x}\"}\n  want: none\n"},
+		"in between":  {"tests:\n  - {command: ls, want: none}\n\n# of mine\nversion: 1\n", "tests:\n  - {command: ls, want: none}\n\n  - name: \"make ${x} passes\"\n    agents: [claude-code]\n    payload:\n      session_id: s1\n      hook_event_name: PreToolUse\n      tool_name: Bash\n      tool_input: {command: \"make ${x}\"}\n    want: none\n\n# of mine\nversion: 1\n"},
+		"variables":   {"version: 1\nvars: {x: y}\ntests:\n  - {command: ls, want: none}\n", "version: 1\nvars: {x: y}\ntests:\n  - {command: ls, want: none}\n\n  - name: \"make $${x} passes\"\n    agents: [claude-code]\n    payload:\n      session_id: s1\n      hook_event_name: PreToolUse\n      tool_name: Bash\n      tool_input: {command: \"make $${x}\"}\n    want: none\n"},
+		"other ends":  {"version: 1\r\ntests:\r\n  - {command: ls, want: none}\r\n", "version: 1\r\ntests:\r\n  - {command: ls, want: none}\r\n\r\n  - name: \"make ${x} passes\"\r\n    agents: [claude-code]\r\n    payload:\r\n      session_id: s1\r\n      hook_event_name: PreToolUse\r\n      tool_name: Bash\r\n      tool_input: {command: \"make ${x}\"}\r\n    want: none\r\n"},
+		"other agent": {"version: 1\nagents: [codex]\ntests:\n  - {command: ls, want: none}\n", "version: 1\nagents: [codex]\ntests:\n  - {command: ls, want: none}\n\n  - name: \"make ${x} passes\"\n    agents: [claude-code]\n    payload:\n      session_id: s1\n      hook_event_name: PreToolUse\n      tool_name: Bash\n      tool_input: {command: \"make ${x}\"}\n    want: none\n"},
+		"there":       {there, there},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -240,6 +244,91 @@ func TestReplacePath(t *testing.T) {
 	} {
 		if got := replacePath(text, "/home/ann", "~"); got != want {
 			t.Errorf("replacePath(%q) = %q, want %q", text, got, want)
+		}
+	}
+}
+
+// Each event that an agent really sent becomes a test of the same event in the same agent.
+func TestRecorderAgents(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("../../dialect/testdata/*/*.txtar")
+	if err != nil || len(files) < 100 {
+		t.Fatalf("%d conversations, %v", len(files), err)
+	}
+	r := newRecorder(t, nil, RecorderOptions{})
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sent := Event{Agent: filepath.Base(filepath.Dir(name))}
+		if sent.recorded(name, text) != nil {
+			continue
+		}
+		d := sent.payloadDialect()
+		got := dialect.Receive(d, dialect.Input{Payload: sent.Payload, Event: sent.Native})
+		if got.Err != nil || got.Row() == nil && sent.Native != "" {
+			continue // unreadable, or with a name that no Record has
+		}
+		e := kept(t, string(sent.Payload))
+		e.Agent, e.Input.Agent.Name, e.Event = d.Name, d.Name, got.Event.Kind
+		made := r.Add(t.Context(), e, nil)
+		if made.Skipped || made.Want == "" {
+			t.Errorf("%s: %+v", name, made)
+		}
+	}
+	written, err := r.Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, errs := Parse(r.path, written)
+	if len(errs) > 0 {
+		t.Fatal(errs[0])
+	}
+	if len(again.Tests) < 100 {
+		t.Errorf("%d tests", len(again.Tests))
+	}
+}
+
+// Each text stays exact, over however many lines it is written.
+func TestRecorderTexts(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("word ", 40)
+	texts := []string{
+		"", "\n", "a\n", "a\nb", "a\nb\n", "a\n\n\nb\n\n", "\na\nb", " a\nb", "a\n b", "\ta\n\tb\n", "a\n\tb \n", "a\r\nb", "# a\n# b", "- a\n- b", "a: b\nc: [", "---\na", "...\na", "%a\nb", "| a\n> b", "a\n  \nb",
+		long, long + "end", "# " + long + "end", "- " + long + "end", "'" + long + "\"", long + "  two blanks", long + "a\ttab", long + "a\nb", long + "\u202e", "${x} " + long + "${x}", strings.Repeat("x", 200), "a " + strings.Repeat("x", 200) + " b",
+		"null", "true", "1.50", "~", "*a", "&a", "!a", "@a", "`a`", "{a", "[a", "\u0085a\nb", "\U0001F600\n\U0001F600", "\u00e9\n\u65e5\u672c",
+	}
+	r := newRecorder(t, nil, RecorderOptions{})
+	for i, text := range texts {
+		payload, err := json.Marshal(map[string]any{"session_id": "s1", "hook_event_name": "PreToolUse", "tool_name": "mcp__lab__run", "tool_input": map[string]any{"n": i, "text": text, "list": []any{text, map[string]any{text: text}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if made := r.Add(t.Context(), kept(t, string(payload)), nil); made.Test == "" || made.Skipped {
+			t.Errorf("%q: %+v", text, made)
+		}
+	}
+	written, err := r.Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, errs := Parse(r.path, written)
+	if len(errs) > 0 || len(file.Tests) != len(texts) {
+		t.Fatalf("%d tests, %v", len(file.Tests), errs)
+	}
+	for i, text := range texts {
+		var got struct {
+			Input struct {
+				Text string `json:"text"`
+				List []any  `json:"list"`
+			} `json:"tool_input"`
+		}
+		if err := json.Unmarshal(file.Tests[i].Event.Payload, &got); err != nil {
+			t.Fatal(err)
+		}
+		if want := []any{text, map[string]any{text: text}}; got.Input.Text != text || !reflect.DeepEqual(got.Input.List, want) {
+			t.Errorf("%q became %q in\n%s", text, got.Input, written)
 		}
 	}
 }

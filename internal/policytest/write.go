@@ -10,10 +10,11 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
-	"github.com/grapnel-dev/grapnel/internal/sample"
+	"github.com/grapnel-dev/grapnel/internal/shorten"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/internal/yaml/layout"
@@ -36,14 +37,6 @@ func (w words) later(by time.Duration) words {
 		w.add("later", text(policyfile.Duration(by).String()))
 	}
 	return w
-}
-
-// like reports whether two tests differ only in their names.
-func (w words) like(other words) bool {
-	rest := func(w words) words {
-		return slices.DeleteFunc(slices.Clone(w), func(x word) bool { return x.key == "name" || x.key == "agents" })
-	}
-	return slices.EqualFunc(rest(w), rest(other), func(a, b word) bool { return a.key == b.key && sample.Same(a.value, b.value) })
 }
 
 // object returns the words as one mapping.
@@ -136,30 +129,20 @@ func (r *Recorder) project() string {
 // named returns the value by which a new file names its policy; "" = the policy has the matching
 // name in the same directory.
 func (r *Recorder) named() string {
-	for _, suffix := range []string{Suffix, suffixShort} {
-		if base, ok := strings.CutSuffix(r.path, suffix); ok && samePath(base+".yaml", r.opts.Policy) {
-			return ""
-		}
-	}
-	abs, err := filepath.Abs(r.path)
+	path, err := filepath.Abs(r.path)
 	policy, errPolicy := filepath.Abs(r.opts.Policy)
 	if err != nil || errPolicy != nil {
 		return r.opts.Policy
 	}
-	if rel, ok := within(filepath.Dir(abs), policy); ok {
-		return rel
+	for _, suffix := range []string{Suffix, suffixShort} {
+		if base, ok := strings.CutSuffix(path, suffix); ok && base+".yaml" == policy {
+			return ""
+		}
 	}
-	if _, ok := within(filepath.Dir(filepath.Dir(abs)), policy); ok {
-		rel, _ := filepath.Rel(filepath.Dir(abs), policy) // within found a relative path
-		return filepath.ToSlash(rel)
+	if _, near := within(filepath.Dir(filepath.Dir(path)), policy); near {
+		policy, _ = filepath.Rel(filepath.Dir(path), policy) // within found a relative path
 	}
-	return policy
-}
-
-func samePath(a, b string) bool {
-	a, errA := filepath.Abs(a)
-	b, errB := filepath.Abs(b)
-	return errA == nil && errB == nil && a == b
+	return filepath.ToSlash(policy)
 }
 
 // observers returns empty answers for programs and servers that run after the reply. Tests do not
@@ -174,20 +157,17 @@ func (r *Recorder) observers() map[string]Answer {
 	return none
 }
 
-// draft makes a test from an event in one form, with the recorded results.
-func (r *Recorder) draft(e *spool.Entry, sanitized *sanitizedEvent, f form, before []form) *recordedTest {
-	t := &recordedTest{agents: []string{sanitized.agent}, masked: sanitized.masked}
-	name := f.String() + " " + r.outcome(e)
-	if len(before) > 0 {
-		name += " after " + before[len(before)-1].String()
-	}
-	t.name = r.unique(name, "")
+// draft makes a test from an event and the events before it, with the recorded results.
+func (r *Recorder) draft(e *spool.Entry, sanitized *sanitizedEvent, before []earlierEvent) *recordedTest {
+	t := &recordedTest{masked: sanitized.masked}
+	t.name = r.unique(r.title(e, sanitized, before), "")
 	t.words.add("name", text(t.name))
-	anywhere := r.file.CWD == "" && sanitized.cwd == recordedProject && !strings.Contains(string(f.words.object()), recordedProject)
+	t.words.add("agents", listOf([]string{sanitized.agent}))
+	anywhere := r.file.CWD == "" && sanitized.cwd == recordedProject && !strings.Contains(string(sanitized.payload), recordedProject)
 	if r.file.CWD != sanitized.cwd && !anywhere {
 		t.words.add("cwd", text(sanitized.cwd))
 	}
-	t.words = append(t.words, f.words...)
+	t.words = append(t.words, sanitized.words()...)
 	if answers := r.answers(e, sanitized); len(answers) > 0 {
 		t.words.add("programs", answers.object())
 	}
@@ -195,12 +175,7 @@ func (r *Recorder) draft(e *spool.Entry, sanitized *sanitizedEvent, f form, befo
 		var list []string
 		var later time.Duration
 		for i, b := range before {
-			pairs := slices.Clip(b.words).later(later)
-			if len(pairs) == 1 && pairs[0].key == "command" {
-				list = append(list, string(pairs[0].value))
-			} else {
-				list = append(list, string(pairs.object()))
-			}
+			list = append(list, string(b.words().later(later).object()))
 			later = gapBehind(before, i, e.Time)
 		}
 		t.words.add("before", json.RawMessage("["+strings.Join(list, ", ")+"]"))
@@ -208,6 +183,15 @@ func (r *Recorder) draft(e *spool.Entry, sanitized *sanitizedEvent, f form, befo
 	}
 	t.words.add("want", r.want(e, sanitized))
 	return t
+}
+
+// title names a test: the event, its result, and the last of the events before it.
+func (r *Recorder) title(e *spool.Entry, sanitized *sanitizedEvent, before []earlierEvent) string {
+	if len(before) == 0 {
+		return shorten.To(sanitized.String(), 64) + " " + r.outcome(e)
+	}
+	const half = 32
+	return shorten.To(sanitized.String(), half) + " " + r.outcome(e) + " after " + shorten.To(before[len(before)-1].String(), half)
 }
 
 // unique returns a name that no other test has. was is a name that becomes free.
@@ -382,7 +366,7 @@ func (r *Recorder) deeds(e *spool.Entry, decided grapnel.Decision) (did deeds) {
 			continue
 		}
 		did.changed, did.halted = did.changed || len(run.Changed) > 0, did.halted || run.Halt
-		acts := decided > grapnel.None && run.Decision == decided || run.Decision == grapnel.None && len(run.Changed) > 0 && e.Decision == decided
+		acts := decided > grapnel.None && max(run.Decision, run.Approved) == decided || run.Decision == grapnel.None && len(run.Changed) > 0 && e.Decision == decided
 		if acts && !slices.Contains(did.rules, run.Name) {
 			did.rules = append(did.rules, run.Name)
 		}
@@ -406,32 +390,12 @@ func firstWords(s string) string {
 	return s
 }
 
-// changes returns the new values of fields. For a call's input it only returns the changed
-// members.
-func (r *Recorder) changes(e *spool.Entry, sanitized *sanitizedEvent) words {
-	var list words
+// changes returns the new values of fields, or nil if the Record does not contain them completely.
+func (r *Recorder) changes(e *spool.Entry, sanitized *sanitizedEvent) (list words) {
 	for _, field := range e.Changed {
 		value := cleaned(e.Changes[field], sanitized.clean)
 		if e.Changes[field] == nil || strings.Contains(string(value), "… [grapnel: ") {
 			return nil
-		}
-		if field == grapnel.FieldInput {
-			if now, err := sanitized.event.Set(field, value); err == nil {
-				before := len(list)
-				for _, view := range []grapnel.Field{grapnel.FieldCommand, grapnel.FieldPath, grapnel.FieldURL, grapnel.FieldContent} {
-					was, _ := sanitized.event.Get(view)
-					is, _ := now.Get(view)
-					if !sample.Same(was, is) {
-						list.add(string(view), is)
-					}
-				}
-				if len(list) > before {
-					continue
-				}
-			}
-		}
-		if output := shellText(value); output != nil && field == grapnel.FieldOutput {
-			value = output
 		}
 		list.add(string(field), value)
 	}
@@ -471,53 +435,89 @@ func (r *Recorder) write(b *strings.Builder, t *recordedTest) {
 	if t.masked {
 		b.WriteString("  # a part of this event is missing because it was secret or too long\n")
 	}
-	for i, w := range t.words {
-		lead := "    "
-		if i == 0 {
-			lead = "  - "
+	root, err := yaml.Parse(t.words.object())
+	if err != nil { // the parser of the file reports it
+		root = &yaml.Node{}
+	}
+	r.writePairs(b, "  - ", root.Pairs)
+}
+
+// writePairs writes a mapping as lines. lead begins the first one: its indentation, or a dash.
+func (r *Recorder) writePairs(b *strings.Builder, lead string, pairs []yaml.Pair) {
+	below := strings.Repeat(" ", len(lead))
+	for _, p := range pairs {
+		key := lead + r.escaped(visible(text(p.Key.Text))) + ":"
+		line := key + " " + r.escaped(visible(p.Value.JSON())) + "\n"
+		if r.long(p, line) {
+			b.WriteString(key)
+			r.writeLines(b, below+"  ", p.Value)
+		} else {
+			b.WriteString(line)
 		}
-		r.writeWord(b, lead, w)
-		if agents := t.elsewhere(r.file); i == 0 && agents != nil {
-			r.writeWord(b, "    ", word{"agents", agents})
-		}
+		lead = below
 	}
 }
 
-// elsewhere returns the agents of a test if they differ from the agents of the file, otherwise nil.
-func (t *recordedTest) elsewhere(f *File) json.RawMessage {
-	usual := f.Agents
-	if len(usual) == 0 {
-		usual = []string{"claude-code"}
+// writeLines writes a value in the lines after its key. lead is their indentation.
+func (r *Recorder) writeLines(b *strings.Builder, lead string, n *yaml.Node) {
+	if n.Kind == yaml.String {
+		mark, lines := r.lines(n.Text, columns-len(lead))
+		b.WriteString(" " + mark)
+		for _, line := range lines {
+			b.WriteString(strings.TrimRight("\n"+lead+r.escaped(line), " "))
+		}
 	}
-	payload := slices.ContainsFunc(t.words, func(w word) bool { return w.key == "payload" })
-	if payload || slices.Equal(usual, t.agents) {
-		return nil
+	b.WriteString("\n")
+	r.writePairs(b, lead, n.Pairs)
+	for _, item := range n.Items {
+		if len(item.Pairs) == 0 {
+			b.WriteString(lead + "- " + r.escaped(visible(item.JSON())) + "\n")
+		}
+		r.writePairs(b, lead+"- ", item.Pairs)
 	}
-	return listOf(t.agents)
 }
 
-func (r *Recorder) writeWord(b *strings.Builder, lead string, w word) {
-	var s string
-	if json.Unmarshal(w.value, &s) != nil {
-		fmt.Fprintf(b, "%s%s: %s\n", lead, w.key, r.escaped(visible(w.value)))
-		return
-	}
-	if w.key == "event" || !strings.Contains(strings.TrimRight(s, "\n"), "\n") || !r.readable(s) {
-		fmt.Fprintf(b, "%s%s: %s\n", lead, w.key, r.escaped(visible(w.value)))
-		return
-	}
-	mark := "|-"
-	if strings.HasSuffix(s, "\n") {
-		mark = "|"
-	}
-	fmt.Fprintf(b, "%s%s: %s\n", lead, w.key, mark)
-	for line := range strings.SplitSeq(strings.TrimSuffix(s, "\n"), "\n") {
-		if line != "" {
-			line = "      " + r.escaped(line)
+// lines returns how YAML marks a text that is written as lines, and these. It breaks a text without
+// line ends at blanks. Fewer than two lines mean that the text is better read in quotes.
+func (r *Recorder) lines(s string, width int) (mark string, lines []string) {
+	body, ended := strings.CutSuffix(s, "\n")
+	switch {
+	case !r.readable(s):
+	case strings.Contains(body, "\n") && ended:
+		return "|", strings.Split(body, "\n")
+	case strings.Contains(body, "\n"):
+		return "|-", strings.Split(body, "\n")
+	case !ended && !strings.Contains(s, "  ") && !strings.Contains(s, "\t"):
+		for word := range strings.SplitSeq(s, " ") {
+			if last := len(lines) - 1; last >= 0 && utf8.RuneCountInString(lines[last]+" "+word) <= width {
+				lines[last] += " " + word
+			} else {
+				lines = append(lines, word)
+			}
 		}
-		b.WriteString(line + "\n")
+	}
+	return ">-", lines
+}
+
+// long reports whether a value is written in several lines: because it does not fit into its line, or
+// because a part of it is better read so.
+func (r *Recorder) long(p yaml.Pair, line string) bool {
+	n, wide := p.Value, utf8.RuneCountInString(line) > columns
+	several := func(item *yaml.Node) bool { return r.long(yaml.Pair{Key: p.Key, Value: item}, "") }
+	switch n.Kind {
+	case yaml.String:
+		mark, lines := r.lines(n.Text, columns)
+		return len(lines) > 1 && (wide || mark != ">-")
+	case yaml.List, yaml.Map:
+		return (wide || p.Key.Text == "payload") && len(n.Items)+len(n.Pairs) > 0 ||
+			slices.ContainsFunc(n.Items, several) || slices.ContainsFunc(n.Pairs, func(p yaml.Pair) bool { return r.long(p, "") })
+	default:
+		return false
 	}
 }
+
+// columns is the width of a line, if the values allow it.
+const columns = 100
 
 // escaped escapes shell variables that the file would replace with its own variables.
 func (r *Recorder) escaped(s string) string {
@@ -533,7 +533,7 @@ func (r *Recorder) readable(s string) bool {
 		return false
 	}
 	for line := range strings.SplitSeq(s, "\n") {
-		if strings.TrimRight(line, " \t") != line || strings.ContainsFunc(line, func(c rune) bool { return c != '\t' && !unicode.IsPrint(c) }) || strings.HasPrefix(line, "\t") {
+		if strings.TrimRight(line, " \t") != line || strings.ContainsFunc(line, func(c rune) bool { return c != '\t' && !unicode.IsPrint(c) }) {
 			return false
 		}
 	}

@@ -287,7 +287,7 @@ func (r *Rule) prove(ctx context.Context) error {
 		return errs[0]
 	}
 	tests := slices.DeleteFunc(f.Tests, func(t *policytest.Test) bool {
-		return !slices.Contains(r.Tests, t.Name) && (t.Event.Command == nil || *t.Event.Command != r.Command)
+		return !slices.Contains(r.Tests, t.Name) && !t.Event.Runs(r.Command)
 	})
 	results, err := policytest.Run(ctx, tests, &policytest.Options{Load: r.loads(r.changed)})
 	for i := range results {

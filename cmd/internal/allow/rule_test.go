@@ -197,7 +197,7 @@ func TestRule(t *testing.T) {
 			if n := u.pass(); n != 2 {
 				t.Errorf("%d tests, want 2", n)
 			}
-			if text := u.read(u.tests()); strings.Contains(text, "grapnel-record-") || strings.Contains(text, "skip:") || !strings.Contains(text, "command: terraform plan\n") {
+			if text := u.read(u.tests()); strings.Contains(text, "grapnel-record-") || strings.Contains(text, "skip:") || !strings.Contains(text, "tool_input: {command: terraform plan, description: Look}\n") {
 				t.Errorf("the tests:\n%s", text)
 			}
 			if info, err := os.Stat(u.place.Policy); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o640 {
@@ -292,7 +292,7 @@ func TestRuleExactText(t *testing.T) {
 				t.Errorf("%q is not in\n%s", command, u.read(u.place.Policy))
 			}
 			file, errs := policytest.Read(u.tests())
-			if len(errs) > 0 || file.Tests[0].Event.Command == nil || *file.Tests[0].Event.Command != command {
+			if len(errs) > 0 || !file.Tests[0].Event.Runs(command) {
 				t.Errorf("%v: %q is not in\n%s", errs, command, u.read(u.tests()))
 			}
 			u.pass()
@@ -403,13 +403,17 @@ func TestRuleRefuses(t *testing.T) {
 			e.Hooks[0].Halt = true
 			return e
 		}, want: "ended the agent's turn"},
-		"another condition":   {policy: strings.Replace(blockRule, "    ask", "    when: not tool.failed\n    ask", 1), entry: ask, want: "another condition"},
-		"a program":           {policy: "version: 1\nhooks:\n  - {name: plan, on: tool.before, run: ask}\n", entry: ask, want: "does not ask or block"},
-		"a removed hook":      {policy: "version: 1\nhooks: []\n", entry: ask, want: "has no hook plan now"},
-		"a narrowed hook":     {policy: strings.Replace(blockRule, "terraform plan}", "terraform apply}", 1), entry: ask, want: "not all hooks stop it now"},
-		"a hook more":         {policy: blockRule + "  - {name: more, on: tool.before, match: {command: terraform}, ask: Sure?}\n", entry: ask, want: "more would still stop it"},
-		"a broken policy":     {policy: "version: 1\nhooks: [\n", entry: ask, want: "grapnel.yaml"},
-		"a failing test":      {tests: "version: 1\ntests:\n  - {name: mine, command: terraform plan, want: ask}\n", entry: ask, want: `3: the test "mine" would fail`},
+		"another condition": {policy: strings.Replace(blockRule, "    ask", "    when: not tool.failed\n    ask", 1), entry: ask, want: "another condition"},
+		"a program":         {policy: "version: 1\nhooks:\n  - {name: plan, on: tool.before, run: ask}\n", entry: ask, want: "does not ask or block"},
+		"a removed hook":    {policy: "version: 1\nhooks: []\n", entry: ask, want: "has no hook plan now"},
+		"a narrowed hook":   {policy: strings.Replace(blockRule, "terraform plan}", "terraform apply}", 1), entry: ask, want: "not all hooks stop it now"},
+		"a hook more":       {policy: blockRule + "  - {name: more, on: tool.before, match: {command: terraform}, ask: Sure?}\n", entry: ask, want: "more would still stop it"},
+		"a broken policy":   {policy: "version: 1\nhooks: [\n", entry: ask, want: "grapnel.yaml"},
+		"a failing test":    {tests: "version: 1\ntests:\n  - {name: mine, command: terraform plan, want: ask}\n", entry: ask, want: `3: the test "mine" would fail`},
+		"a failing payload": {
+			tests: "version: 1\ntests:\n  - {name: mine, payload: {hook_event_name: PreToolUse, tool_name: Bash, tool_input: {command: terraform plan}}, want: ask}\n",
+			entry: ask, want: `3: the test "mine" would fail`,
+		},
 		"another policy":      {tests: "version: 1\npack: destructive\ntests:\n  - {command: ls, want: none}\n", entry: ask, want: "does not test"},
 		"broken tests":        {tests: "version: 1\ntests: [\n", entry: ask, want: "cannot add tests"},
 		"tests in brackets":   {tests: "version: 1\ntests: [{command: ls, want: none}]\n", entry: ask, want: "cannot add tests"},

@@ -19,23 +19,24 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/internal/policytest"
 	"github.com/grapnel-dev/grapnel/internal/spool"
-	"github.com/grapnel-dev/grapnel/internal/yaml/layout"
 	"github.com/grapnel-dev/grapnel/local"
 )
 
 // A Recorder is one call of "grapnel record".
 type Recorder struct {
 	*cli.Console
-	Place  local.Place
-	Files  []string // files with Records, instead of the log
-	Output string   // path of the test file; - = standard output
-	Policy string   // policy that a new test file tests
-	Record string   // only the Record whose ID begins with this
-	Last   int      // only the newest Last Records; 0 = all
-	Follow bool     // also record new events
-	All    bool     // also Records without any decision or change by a hook
+	Place   local.Place
+	Files   []string // files with Records, instead of the log
+	Output  string   // path of the test file; - = standard output
+	Policy  string   // policy that a new test file tests
+	Record  string   // only the Record whose ID begins with this
+	Last    int      // only the newest Last Records; 0 = all
+	Follow  bool     // also record new events
+	All     bool     // all Records, not only those near a decision
+	Prompts bool     // also Records with texts that a person wrote
 
 	tests   *policytest.Recorder
+	window  window
 	before  []byte // content of the test file before
 	counts  counts // of this call
 	changed bool   // the test file must be written
@@ -48,17 +49,19 @@ type counts struct {
 	Added   int `json:"added"`
 	Skipped int `json:"skipped"` // of Added, tests that are skipped with a reason
 	Same    int `json:"same"`    // Records that already have a test
-	Left    int `json:"left"`    // Records without a new test
+	Left    int `json:"left"`    // Records that cannot become a test
+	Far     int `json:"far"`     // Records that are left out because All is missing
+	Prompts int `json:"prompts"` // Records that are left out because Prompts is missing
 }
 
 // line is one line of "grapnel record --json".
 type line struct {
-	ID      string   `json:"id"`
-	Test    string   `json:"test,omitempty"`
-	Want    string   `json:"want,omitempty"`
-	Agents  []string `json:"agents,omitempty"`
-	Skipped bool     `json:"skipped,omitempty"`
-	Why     string   `json:"why,omitempty"`
+	ID      string `json:"id"`
+	Test    string `json:"test,omitempty"`
+	Want    string `json:"want,omitempty"`
+	Agent   string `json:"agent,omitempty"`
+	Skipped bool   `json:"skipped,omitempty"`
+	Why     string `json:"why,omitempty"`
 }
 
 // Check returns an error if the flags are invalid.
@@ -95,7 +98,7 @@ func (r *Recorder) Run(ctx context.Context, query store.Query) error {
 		return err
 	}
 	if r.Output == format.Stdin {
-		text, err := r.text()
+		text, err := r.tests.Text()
 		if err != nil {
 			return err
 		}
@@ -142,7 +145,7 @@ func (r *Recorder) open() error {
 	}
 	var err error
 	r.tests, err = policytest.NewRecorder(path, text, policytest.RecorderOptions{
-		Policy: policy, Scope: r.scope(policy), Home: r.Place.Home, Elsewhere: len(r.Files) > 0, All: r.All,
+		Policy: policy, Scope: r.scope(policy), Home: r.Place.Home, Elsewhere: len(r.Files) > 0,
 	})
 	if err != nil {
 		return cli.WithHint(fmt.Errorf("cannot record tests: %w", err), "grapnel check, or grapnel test")
@@ -200,7 +203,7 @@ func (r *Recorder) past(ctx context.Context, query store.Query) error {
 			return ambiguous(r.Record, []string{found, rec.ID})
 		}
 		found = rec.ID
-		if err := r.add(ctx, &rec.Entry); err != nil {
+		if err := r.take(ctx, &rec.Entry); err != nil {
 			return err
 		}
 		if r.full {
@@ -210,7 +213,7 @@ func (r *Recorder) past(ctx context.Context, query store.Query) error {
 	if r.Record != "" && found == "" {
 		return noRecord(r.Record)
 	}
-	return r.save()
+	return errors.Join(r.leave(r.window.rest()), r.save())
 }
 
 // live makes tests from new Records.
@@ -234,7 +237,7 @@ func (r *Recorder) live(ctx context.Context, query store.Query) error {
 		if err := r.again(); err != nil {
 			return err
 		}
-		if err := r.add(context.WithoutCancel(ctx), &k.Entry); err != nil {
+		if err := r.take(context.WithoutCancel(ctx), &k.Entry); err != nil {
 			return err
 		}
 		if err := r.save(); err != nil {
@@ -243,6 +246,55 @@ func (r *Recorder) live(ctx context.Context, query store.Query) error {
 		if r.full {
 			break
 		}
+	}
+	return r.leave(r.window.rest())
+}
+
+// Reasons why a Record is left out.
+const (
+	notNear  = "it is not near a decision: --all records it"
+	personal = "it contains what a person wrote: --prompts records it"
+)
+
+// take makes a test from a Record or leaves it out, at once or when the next Records of its session
+// have come.
+func (r *Recorder) take(ctx context.Context, e *spool.Entry) error {
+	near, far := []*spool.Entry{e}, []*spool.Entry(nil)
+	switch acted := r.All || r.tests.Acted(e); {
+	case acted && !r.Prompts && quotes(e):
+		r.counts.Records++
+		r.counts.Prompts++
+		return r.tell(line{ID: e.ID, Why: personal})
+	case r.All:
+	case !r.Prompts && quotes(e):
+		near, far = nil, near
+	default:
+		near, far = r.window.add(e, acted)
+	}
+	for _, e := range near {
+		if err := r.add(ctx, e); err != nil || r.full {
+			return err
+		}
+	}
+	return r.leave(far)
+}
+
+// leave counts Records that are not near a decision.
+func (r *Recorder) leave(far []*spool.Entry) error {
+	for _, e := range far {
+		r.counts.Records++
+		r.counts.Far++
+		if err := r.tell(line{ID: e.ID, Why: notNear}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tell prints the line of a Record.
+func (r *Recorder) tell(line line) error {
+	if r.JSON {
+		return r.PrintLine(line)
 	}
 	return nil
 }
@@ -271,11 +323,9 @@ func (r *Recorder) add(ctx context.Context, e *spool.Entry) error {
 		return nil
 	}
 	r.counts.Records++
-	line := line{ID: e.ID, Test: made.Test, Want: made.Want, Agents: made.Agents, Skipped: made.Skipped, Why: made.Why}
+	line := line{ID: e.ID, Test: made.Test, Want: made.Want, Agent: made.Agent, Skipped: made.Skipped, Why: made.Why}
 	r.changed = r.changed || made.Test != ""
 	switch {
-	case made.More:
-		r.counts.Same++
 	case made.Test != "":
 		r.counts.Added++
 		if made.Skipped {
@@ -283,20 +333,14 @@ func (r *Recorder) add(ctx context.Context, e *spool.Entry) error {
 		}
 	case made.Want != "":
 		r.counts.Same++
-		line.Want, line.Agents = "", nil
+		line.Want, line.Agent = "", ""
 	default:
 		r.counts.Left++
 	}
-	if r.JSON {
-		return r.PrintLine(line)
-	}
-	if made.Test == "" || r.Output == format.Stdin && !r.Follow {
-		return nil
+	if r.JSON || made.Test == "" || r.Output == format.Stdin && !r.Follow {
+		return r.tell(line)
 	}
 	word := "added"
-	if made.More {
-		word = "also holds in " + made.Agents[0]
-	}
 	if made.Skipped {
 		word = "added as skipped"
 	}
@@ -307,7 +351,7 @@ func (r *Recorder) add(ctx context.Context, e *spool.Entry) error {
 	return nil
 }
 
-// earlier returns the earlier Records of a session.
+// earlier returns the earlier Records of a session that tests may contain.
 func (r *Recorder) earlier(ctx context.Context, e *spool.Entry) []spool.Entry {
 	if e.Session == "" || slices.Contains(r.Files, format.Stdin) {
 		return nil
@@ -326,27 +370,11 @@ func (r *Recorder) earlier(ctx context.Context, e *spool.Entry) []spool.Entry {
 		if rec.ID == e.ID {
 			break
 		}
-		if !rec.Late && from.Filter.Wants(&rec.Entry) {
+		if !rec.Late && from.Filter.Wants(&rec.Entry) && (r.Prompts || !quotes(&rec.Entry)) {
 			list = append(list, rec.Entry)
 		}
 	}
 	return list
-}
-
-// text returns the content of the test file, formatted if it was formatted before.
-func (r *Recorder) text() ([]byte, error) {
-	text, err := r.tests.Text()
-	if err != nil {
-		return nil, fmt.Errorf("cannot write the tests: %w", err)
-	}
-	order := format.KeyOrder()
-	if was, err := layout.Format(r.before, order); len(r.before) > 0 && (err != nil || string(was) != string(r.before)) {
-		return text, nil //nolint:nilerr // the author of the file uses another layout
-	}
-	if text, err = layout.Format(text, order); err != nil {
-		return nil, fmt.Errorf("cannot format the tests: %w", err)
-	}
-	return text, nil
 }
 
 // save writes the test file if it has new tests.
@@ -354,9 +382,9 @@ func (r *Recorder) save() error {
 	if r.Output == format.Stdin || !r.changed {
 		return nil
 	}
-	text, err := r.text()
+	text, err := r.tests.Text()
 	if err != nil {
-		return err
+		return fmt.Errorf("cannot write the tests: %w", err)
 	}
 	if _, err := install.Apply(&install.Change{File: r.Output, Before: r.before, After: text}, "", time.Time{}); err != nil {
 		return cli.WithHint(err, "record again")
@@ -376,6 +404,12 @@ func (r *Recorder) summary() error {
 		text += fmt.Sprintf(", %s of them skipped", printable.Number(n.Skipped))
 	}
 	text += fmt.Sprintf("; %s already have a test, %s cannot become a test", printable.Number(n.Same), printable.Number(n.Left))
+	if n.Far > 0 {
+		text += fmt.Sprintf(", %s not near a decision (--all records them)", printable.Number(n.Far))
+	}
+	if n.Prompts > 0 {
+		text += fmt.Sprintf(", %s with words of a person (--prompts records them)", printable.Number(n.Prompts))
+	}
 	fmt.Fprintln(r.Err, "grapnel: "+text)
 	if n.Records == 0 {
 		fmt.Fprintln(r.Err, "grapnel: hint: \"grapnel log\" lists the Records")
