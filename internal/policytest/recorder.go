@@ -178,7 +178,7 @@ func (r *Recorder) Add(ctx context.Context, e *spool.Entry, earlier func() []spo
 	if sanitized.masked {
 		note = "the record does not contain the whole event: "
 	}
-	t.words = slices.Insert(t.words, len(t.words)-1, word{"skip", text(note + why)})
+	t.words = slices.Insert(t.words, len(t.words)-1, yaml.Pair{Key: text("skip"), Value: text(note + why)})
 	t.skip, made.Skipped, made.Why = true, true, note+why
 	return r.keep(t, test, sanitized, made)
 }

@@ -28,10 +28,9 @@ const (
 // sanitizedEvent is the event of a Record without private data: secrets, and the user's directories.
 type sanitizedEvent struct {
 	agent   string // the name of its dialect
-	dialect *dialect.Dialect
-	payload json.RawMessage
-	event   *grapnel.Event // the event as the dialect reads the payload
-	native  string         // the agent's name of the event, if the payload does not have it
+	payload *yaml.Node
+	kind    grapnel.Kind // if the payload does not name the event
+	native  string       // and the agent's name of the event
 	cwd     string
 	masked  bool
 	clean   func(string) string
@@ -59,9 +58,9 @@ func gapBehind(before []earlierEvent, i int, last time.Time) time.Duration {
 func (r *Recorder) sanitize(ev *grapnel.Event, e *spool.Entry) (*sanitizedEvent, error) {
 	t := &sanitizedEvent{cwd: recordedProject}
 	payload := ev.Native
-	var ok bool
-	if t.dialect, ok = dialect.FindAgent(cmp.Or(ev.Agent.Name, e.Agent)); !ok || payload == nil {
-		t.dialect = dialect.Plain()
+	d, ok := dialect.FindAgent(cmp.Or(ev.Agent.Name, e.Agent))
+	if !ok || payload == nil {
+		d = dialect.Plain()
 		plain := *ev
 		plain.ID, plain.Native = "", nil
 		text, err := rawjson.Marshal(&plain)
@@ -70,8 +69,7 @@ func (r *Recorder) sanitize(ev *grapnel.Event, e *spool.Entry) (*sanitizedEvent,
 		}
 		payload = text
 	}
-	t.agent = t.dialect.Name
-	t.clean = r.cleaner(ev, t)
+	t.agent, t.clean = d.Name, r.cleaner(ev, t)
 	if hidden := r.opts.Mask(string(payload)); json.Valid([]byte(hidden)) {
 		payload = json.RawMessage(hidden)
 	}
@@ -82,27 +80,23 @@ func (r *Recorder) sanitize(ev *grapnel.Event, e *spool.Entry) (*sanitizedEvent,
 	if root.Kind != yaml.Map {
 		return nil, errors.New("the event is not a JSON object")
 	}
-	gone := func(p yaml.Pair) bool {
+	root.Pairs = slices.DeleteFunc(root.Pairs, func(p yaml.Pair) bool {
 		return ofOneCall(p.Key.Text) || p.Key.Text == "cwd" && t.clean(p.Value.Text) == t.cwd
+	})
+	t.payload = fill(root, t.clean)
+	payload = t.payload.JSON()
+	got := dialect.ReceiveAs(d, payload, e.Event)
+	switch {
+	case got.Err != nil:
+		return nil, got.Err
+	case got.Event.Kind != e.Event:
+		return nil, fmt.Errorf("without its secrets and paths %s reads it as %s", d.Name, got.Event.Kind)
 	}
-	var row *dialect.EventRow
-	kept := slices.DeleteFunc(slices.Clone(root.Pairs), gone)
-	for _, pairs := range [][]yaml.Pair{kept, root.Pairs} { // unless the agent's dialect requires them
-		root.Pairs = pairs
-		t.payload = fill(root, t.clean).JSON()
-		got := dialect.ReceiveAs(t.dialect, t.payload, e.Event)
-		if err = got.Err; err == nil && got.Event.Kind != e.Event {
-			err = fmt.Errorf("without its secrets and paths %s reads it as %s", t.dialect.Name, got.Event.Kind)
-		}
-		if t.event, row = got.Event, got.Row(); err == nil {
-			break
-		}
+	if named := dialect.Receive(d, dialect.Input{Payload: payload}); got.Row() != nil && (named.Err != nil || named.Event.Kind != e.Event) {
+		t.kind, t.native = e.Event, got.Row().Native
 	}
-	if named := dialect.Receive(t.dialect, dialect.Input{Payload: t.payload}); row != nil && (named.Err != nil || named.Event.Kind != e.Event) {
-		t.native = row.Native
-	}
-	t.masked = bytes.Contains(t.payload, []byte("***")) || bytes.Contains(t.payload, []byte("… [grapnel: "))
-	return t, err
+	t.masked = bytes.Contains(payload, []byte("***")) || bytes.Contains(payload, []byte("… [grapnel: "))
+	return t, nil
 }
 
 // A place is a private directory, and the name that replaces it.
@@ -195,13 +189,13 @@ func replacePath(text, at, as string) string {
 
 // String describes the event in a few words.
 func (t *sanitizedEvent) String() string {
-	return (&Event{Payload: t.payload, Agent: t.agent, Native: t.native}).String()
+	return (&Event{Payload: t.payload.JSON(), Agent: t.agent, Native: t.native}).String()
 }
 
 // words returns the keys of the event in a test.
 func (t *sanitizedEvent) words() (w words) {
-	if t.native != "" {
-		w.add("event", text(string(t.event.Kind)))
+	if t.kind != "" {
+		w.add("event", text(string(t.kind)))
 	}
 	w.add("payload", t.payload)
 	return w

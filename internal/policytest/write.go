@@ -1,6 +1,7 @@
 package policytest
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -13,7 +14,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/internal/shorten"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
@@ -22,43 +22,37 @@ import (
 )
 
 // words are the keys of a test or of an event, in order.
-type words []word
+type words []yaml.Pair
 
-type word struct {
-	key   string
-	value json.RawMessage
+func (w *words) add(key string, value *yaml.Node) {
+	*w = append(*w, yaml.Pair{Key: text(key), Value: value})
 }
 
-func (w *words) add(key string, value json.RawMessage) { *w = append(*w, word{key, value}) }
-
 // later adds the time since the previous event.
-func (w words) later(by time.Duration) words {
+func (w *words) later(by time.Duration) {
 	if by > 0 {
 		w.add("later", text(policyfile.Duration(by).String()))
 	}
-	return w
 }
 
 // object returns the words as one mapping.
-func (w words) object() json.RawMessage {
-	var parts []string
-	for _, x := range w {
-		parts = append(parts, string(text(x.key))+": "+string(x.value))
+func (w words) object() *yaml.Node { return &yaml.Node{Kind: yaml.Map, Pairs: w} }
+
+func text(s string) *yaml.Node { return &yaml.Node{Kind: yaml.String, Text: s} }
+
+func listOf(texts []string) *yaml.Node {
+	list := &yaml.Node{Kind: yaml.List}
+	for _, s := range texts {
+		list.Items = append(list.Items, text(s))
 	}
-	return json.RawMessage("{" + strings.Join(parts, ", ") + "}")
+	return list
 }
 
-// text returns a text as JSON, which is also YAML.
-func text(s string) json.RawMessage {
-	b, _ := rawjson.Marshal(s) // marshaling a text cannot fail
-	return b
-}
-
-// visible escapes invisible characters as in JSON. Characters that change the direction of text
-// or have no width would show a reader another text than the tested one.
-func visible(value json.RawMessage) string {
+// visible returns a value in one line, and escapes invisible characters as in JSON. Characters that
+// change the direction of text or have no width would show a reader another text than the tested one.
+func visible(n *yaml.Node) string {
 	var b strings.Builder
-	for _, c := range string(value) {
+	for _, c := range string(n.JSON()) {
 		switch {
 		case unicode.IsPrint(c) || c == '\n' || c == '\t':
 			b.WriteRune(c)
@@ -72,17 +66,9 @@ func visible(value json.RawMessage) string {
 	return b.String()
 }
 
-func listOf(list []string) json.RawMessage {
-	parts := make([]string, len(list))
-	for i, s := range list {
-		parts[i] = string(text(s))
-	}
-	return json.RawMessage("[" + strings.Join(parts, ", ") + "]")
-}
-
 func (t *recordedTest) rename(name string) {
 	t.name = name
-	t.words[0].value = text(name)
+	t.words[0].Value = text(name)
 }
 
 // head returns the beginning of a new file.
@@ -95,7 +81,7 @@ func (r *Recorder) head() string {
 	}
 	fmt.Fprintf(&b, "# Recorded from real work. %s*** replaces secrets.\nversion: 1\n", about)
 	if named := r.named(); named != "" {
-		fmt.Fprintf(&b, "policy: %s\n", text(named))
+		fmt.Fprintf(&b, "policy: %s\n", visible(text(named)))
 	}
 	if r.opts.Scope != grapnel.ScopeUser {
 		fmt.Fprintf(&b, "scope: %s\n", r.opts.Scope)
@@ -108,8 +94,8 @@ func (r *Recorder) head() string {
 		all.add(name, text("none"))
 	}
 	if len(all) > 0 {
-		slices.SortFunc(all, func(a, b word) int { return cmp.Compare(a.key, b.key) })
-		fmt.Fprintf(&b, "programs: %s\n", all.object())
+		slices.SortFunc(all, func(a, b yaml.Pair) int { return cmp.Compare(a.Key.Text, b.Key.Text) })
+		fmt.Fprintf(&b, "programs: %s\n", visible(all.object()))
 	}
 	out, err := layout.Format([]byte(b.String()), nil)
 	if err != nil {
@@ -163,7 +149,7 @@ func (r *Recorder) draft(e *spool.Entry, sanitized *sanitizedEvent, before []ear
 	t.name = r.unique(r.title(e, sanitized, before), "")
 	t.words.add("name", text(t.name))
 	t.words.add("agents", listOf([]string{sanitized.agent}))
-	anywhere := r.file.CWD == "" && sanitized.cwd == recordedProject && !strings.Contains(string(sanitized.payload), recordedProject)
+	anywhere := r.file.CWD == "" && sanitized.cwd == recordedProject && !bytes.Contains(sanitized.payload.JSON(), []byte(recordedProject))
 	if r.file.CWD != sanitized.cwd && !anywhere {
 		t.words.add("cwd", text(sanitized.cwd))
 	}
@@ -172,14 +158,16 @@ func (r *Recorder) draft(e *spool.Entry, sanitized *sanitizedEvent, before []ear
 		t.words.add("programs", answers.object())
 	}
 	if len(before) > 0 {
-		var list []string
+		list := &yaml.Node{Kind: yaml.List}
 		var later time.Duration
 		for i, b := range before {
-			list = append(list, string(b.words().later(later).object()))
+			w := b.words()
+			w.later(later)
+			list.Items = append(list.Items, w.object())
 			later = gapBehind(before, i, e.Time)
 		}
-		t.words.add("before", json.RawMessage("["+strings.Join(list, ", ")+"]"))
-		t.words = t.words.later(later)
+		t.words.add("before", list)
+		t.words.later(later)
 	}
 	t.words.add("want", r.want(e, sanitized))
 	return t
@@ -223,7 +211,7 @@ func (r *Recorder) answers(e *spool.Entry, sanitized *sanitizedEvent) words {
 	var list words
 	for i := range e.Hooks {
 		run := &e.Hooks[i]
-		if !r.isOurs(run) || !slices.Contains(r.stage.loaded.Programs, run.Name) || slices.ContainsFunc(list, func(w word) bool { return w.key == run.Name }) {
+		if !r.isOurs(run) || !slices.Contains(r.stage.loaded.Programs, run.Name) || slices.ContainsFunc(list, func(p yaml.Pair) bool { return p.Key.Text == run.Name }) {
 			continue
 		}
 		if run.Async {
@@ -237,23 +225,20 @@ func (r *Recorder) answers(e *spool.Entry, sanitized *sanitizedEvent) words {
 	return list
 }
 
-func (r *Recorder) answer(e *spool.Entry, run *grapnel.HookRun, sanitized *sanitizedEvent) json.RawMessage {
+func (r *Recorder) answer(e *spool.Entry, run *grapnel.HookRun, sanitized *sanitizedEvent) *yaml.Node {
 	var answer words
+	yes := &yaml.Node{Kind: yaml.Bool, Text: "true"}
 	switch {
 	case run.Cause == grapnel.CauseTimeout:
-		answer.add("timeout", json.RawMessage("true"))
+		answer.add("timeout", yes)
 	case run.Error != "":
 		answer.add("error", text(sanitized.clean(run.Error)))
 	case run.Decision > grapnel.None:
-		reason := ""
+		value := yes
 		for _, x := range e.Reasons {
-			if x.Hook == run.Name || x.Hook == run.Source+"::"+run.Name {
-				reason = sanitized.clean(x.Text)
+			if x.Text != "" && (x.Hook == run.Name || x.Hook == run.Source+"::"+run.Name) {
+				value = text(sanitized.clean(x.Text))
 			}
-		}
-		value := json.RawMessage("true")
-		if reason != "" {
-			value = text(reason)
 		}
 		answer.add(run.Decision.String(), value)
 	}
@@ -294,16 +279,16 @@ func (r *Recorder) singleHook(e *spool.Entry) bool {
 }
 
 // cleaned returns a value without private data.
-func cleaned(raw json.RawMessage, clean func(string) string) json.RawMessage {
+func cleaned(raw json.RawMessage, clean func(string) string) *yaml.Node {
 	n, err := yaml.Parse(raw)
 	if err != nil {
 		return text("***")
 	}
-	return fill(n, clean).JSON()
+	return fill(n, clean)
 }
 
 // want returns the recorded results of an event that the policy's hooks caused.
-func (r *Recorder) want(e *spool.Entry, sanitized *sanitizedEvent) json.RawMessage {
+func (r *Recorder) want(e *spool.Entry, sanitized *sanitizedEvent) *yaml.Node {
 	decided := r.decided(e)
 	did := r.deeds(e, decided)
 	var w words
@@ -337,7 +322,7 @@ func (r *Recorder) want(e *spool.Entry, sanitized *sanitizedEvent) json.RawMessa
 		w.add("failed", listOf(did.failed))
 	}
 	if len(w) == 1 {
-		return w[0].value
+		return w[0].Value
 	}
 	return w.object()
 }
@@ -394,7 +379,7 @@ func firstWords(s string) string {
 func (r *Recorder) changes(e *spool.Entry, sanitized *sanitizedEvent) (list words) {
 	for _, field := range e.Changed {
 		value := cleaned(e.Changes[field], sanitized.clean)
-		if e.Changes[field] == nil || strings.Contains(string(value), "… [grapnel: ") {
+		if e.Changes[field] == nil || bytes.Contains(e.Changes[field], []byte("… [grapnel: ")) {
 			return nil
 		}
 		list.add(string(field), value)
@@ -435,19 +420,15 @@ func (r *Recorder) write(b *strings.Builder, t *recordedTest) {
 	if t.masked {
 		b.WriteString("  # a part of this event is missing because it was secret or too long\n")
 	}
-	root, err := yaml.Parse(t.words.object())
-	if err != nil { // the parser of the file reports it
-		root = &yaml.Node{}
-	}
-	r.writePairs(b, "  - ", root.Pairs)
+	r.writePairs(b, "  - ", t.words)
 }
 
 // writePairs writes a mapping as lines. lead begins the first one: its indentation, or a dash.
 func (r *Recorder) writePairs(b *strings.Builder, lead string, pairs []yaml.Pair) {
 	below := strings.Repeat(" ", len(lead))
 	for _, p := range pairs {
-		key := lead + r.escaped(visible(text(p.Key.Text))) + ":"
-		line := key + " " + r.escaped(visible(p.Value.JSON())) + "\n"
+		key := lead + r.escaped(visible(p.Key)) + ":"
+		line := key + " " + r.escaped(visible(p.Value)) + "\n"
 		if r.long(p, line) {
 			b.WriteString(key)
 			r.writeLines(b, below+"  ", p.Value)
@@ -471,7 +452,7 @@ func (r *Recorder) writeLines(b *strings.Builder, lead string, n *yaml.Node) {
 	r.writePairs(b, lead, n.Pairs)
 	for _, item := range n.Items {
 		if len(item.Pairs) == 0 {
-			b.WriteString(lead + "- " + r.escaped(visible(item.JSON())) + "\n")
+			b.WriteString(lead + "- " + r.escaped(visible(item)) + "\n")
 		}
 		r.writePairs(b, lead+"- ", item.Pairs)
 	}
