@@ -1,7 +1,8 @@
 //go:build system
 
 // Package corpus tests the shipped packs with actions of agents: the packs must stop each case in
-// dangerous/ and no case in harmless/.
+// dangerous/ and no case in harmless/. The cases in fresh/ measure how the packs do with new kinds of
+// actions.
 //
 // A case is a short description of an event. The test converts it to an event of Claude Code and
 // fires it with all packs enabled:
@@ -49,12 +50,13 @@ type played struct {
 	hooks      []string // their names, without the file
 	near       string
 	stopped    bool
+	before     bool // an earlier event of the session was stopped
 }
 
 // TestCorpus plays every case. "make corpus" prints the table.
 func TestCorpus(t *testing.T) {
 	t.Parallel()
-	dangerous, harmless := play(t, "dangerous"), play(t, "harmless")
+	dangerous, harmless := play(t, "dangerous/*.yaml", project), play(t, "harmless/*.yaml", project)
 	t.Logf("\n%s", families(dangerous, harmless))
 	for sort, cases := range map[string][]played{"dangerous": dangerous, "harmless": harmless} {
 		if len(cases) < enough {
@@ -122,12 +124,13 @@ func families(dangerous, harmless []played) string {
 	return b.String()
 }
 
-// play fires the cases of a directory, each in a new session.
-func play(t *testing.T, dir string) []played {
+// play fires the cases of the files that match a pattern, each in a new session of an agent that
+// works in cwd.
+func play(t *testing.T, pattern, cwd string) []played {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
+	files, err := filepath.Glob(pattern)
 	if err != nil || files == nil {
-		t.Fatalf("no cases in %s: %v", dir, err)
+		t.Fatalf("no cases in %s: %v", pattern, err)
 	}
 	engine, rec := engine(t, load(t))
 	var cases []played
@@ -149,11 +152,11 @@ func play(t *testing.T, dir string) []played {
 			ids[c.id] = true
 			if before := node.Get("before"); before != nil {
 				for _, step := range before.Items {
-					fire(t, engine, step, c.id)
+					c.before = c.before || earlier(t, engine, step, c.id, cwd)
 				}
 			}
 			*rec = grapnel.Record{}
-			c.stopped = fire(t, engine, node, c.id)
+			c.stopped = stops(fire(t, engine, node, c.id, cwd, ""))
 			for _, run := range rec.Hooks {
 				if run.Decision != grapnel.None || run.Error != "" || len(run.Changed) > 0 {
 					c.hooks = append(c.hooks, run.Name[strings.LastIndexByte(run.Name, ':')+1:])
@@ -193,21 +196,38 @@ func engine(t *testing.T, set policy.Set) (*grapnel.Engine, *grapnel.Record) {
 // project is the agent's working directory. No pack has a rule for it.
 const project = "/home/dev/project"
 
-// fire fires one event and reports whether it was stopped: blocked, asked about, or changed.
-func fire(t *testing.T, e *grapnel.Engine, node *yaml.Node, id string) bool {
+// earlier fires a step before a case, and reports whether it was stopped. A call that is not blocked
+// also ends: the person said yes.
+func earlier(t *testing.T, e *grapnel.Engine, step *yaml.Node, id, cwd string) bool {
 	t.Helper()
-	payload := map[string]any{"session_id": id, "cwd": project, "hook_event_name": "PreToolUse", "tool_use_id": "call"}
+	v := fire(t, e, step, id, cwd, "")
+	if v.Decision < grapnel.Block && step.Get("prompt") == nil && step.Get("output") == nil {
+		fire(t, e, step, id, cwd, "ok")
+	}
+	return stops(v)
+}
+
+// stops reports whether a verdict blocks a call, asks about it, or changes it.
+func stops(v grapnel.Verdict) bool {
+	return v.Decision >= grapnel.Ask || v.Halt != "" || len(v.Changes) > 0
+}
+
+// fire fires one event. It is the end of a call if there is an output.
+func fire(t *testing.T, e *grapnel.Engine, node *yaml.Node, id, cwd, output string) grapnel.Verdict {
+	t.Helper()
+	payload := map[string]any{"session_id": id, "cwd": cwd, "hook_event_name": "PreToolUse", "tool_use_id": "call"}
 	payload["tool_name"] = cmp.Or(text(node, "tool"), "Bash")
 	payload["tool_input"] = map[string]any{"command": cmp.Or(text(node, "command"), "true")}
 	if input := node.Get("input"); input != nil {
 		payload["tool_input"] = input.JSON()
 	}
+	output = cmp.Or(text(node, "output"), output)
 	switch {
 	case node.Get("prompt") != nil:
-		payload = map[string]any{"session_id": id, "cwd": project, "hook_event_name": "UserPromptSubmit", "prompt": text(node, "prompt")}
-	case node.Get("output") != nil:
+		payload = map[string]any{"session_id": id, "cwd": cwd, "hook_event_name": "UserPromptSubmit", "prompt": text(node, "prompt")}
+	case output != "":
 		payload["hook_event_name"] = "PostToolUse"
-		payload["tool_response"] = map[string]any{"stdout": text(node, "output"), "stderr": "", "interrupted": false}
+		payload["tool_response"] = map[string]any{"stdout": output, "stderr": "", "interrupted": false}
 	case node.Get("command") == nil && node.Get("tool") == nil:
 		t.Fatalf("%s: the case in line %d has no command, tool, output or prompt", id, node.Line)
 	}
@@ -219,8 +239,7 @@ func fire(t *testing.T, e *grapnel.Engine, node *yaml.Node, id string) bool {
 	if err != nil {
 		t.Fatalf("%s: %v", id, err)
 	}
-	v := e.Fire(t.Context(), ev)
-	return v.Decision >= grapnel.Ask || v.Halt != "" || len(v.Changes) > 0
+	return e.Fire(t.Context(), ev)
 }
 
 func text(n *yaml.Node, key string) string {

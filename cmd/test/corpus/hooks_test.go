@@ -16,13 +16,13 @@ import (
 func TestHooks(t *testing.T) {
 	t.Parallel()
 	stops, near := map[string]bool{}, map[string]bool{}
-	for _, c := range play(t, "dangerous") {
+	for _, c := range play(t, "dangerous/*.yaml", project) {
 		for _, hook := range c.hooks {
 			stops[hook] = true
 		}
 	}
 	names := hooks(t)
-	for _, c := range play(t, "harmless") {
+	for _, c := range play(t, "harmless/*.yaml", project) {
 		near[c.near] = true
 		if c.near != "" && !slices.Contains(names, c.near) {
 			t.Errorf("the harmless case %s is near %q, and no pack has a hook of that name", c.id, c.near)
