@@ -37,6 +37,9 @@ func tree(t *testing.T, dir string) map[string]string {
 	return files
 }
 
+// wayOut is the last line of a block in agents that show no messages.
+var wayOut = regexp.MustCompile(`grapnel: rule [\w-]+ blocked this call; a person can allow it with [\\"]*grapnel allow[\\"]* in another terminal`)
+
 // Installation keeps existing entries, a second installation changes nothing, and uninstallation
 // restores every byte. The user's own hook runs in addition to Grapnel, and alone afterwards.
 func TestInstallAndUninstall(t *testing.T) {
@@ -73,8 +76,12 @@ func TestInstallAndUninstall(t *testing.T) {
 		wantFile(t, res, "guarded.txt", "")
 		wantFile(t, res, "free1.txt", "free\n")
 		wantFile(t, res, "forbidden.txt", "")
-		if found := withoutCache(t, res.Requests).Around("rapnel"); found != "" {
-			t.Errorf("the model notices that Grapnel is there: %s", found)
+		seen := withoutCache(t, res.Requests)
+		for i := range seen {
+			seen[i].Body = wayOut.ReplaceAll(seen[i].Body, nil)
+		}
+		if found := seen.Around("rapnel"); found != "" {
+			t.Errorf("apart from the block, the model notices that Grapnel is there: %s", found)
 		}
 		g.uninstall(t, "--all")
 		if got, want := g.ReadFile(t, g.SettingsFile()), original[g.SettingsFile()]; got != want {
