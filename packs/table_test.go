@@ -84,7 +84,7 @@ func source(registry packindex.Registry) []byte {
 func needs(n match.Needs) string {
 	var parts []string
 	for _, list := range []struct{ name, text string }{
-		{"Tools", n.Tools}, {"Paths", n.Paths}, {"Text", n.Text}, {"Content", n.Content}, {"Prompt", n.Prompt},
+		{"Tools", n.Tools}, {"Paths", n.Paths}, {"Text", n.Text}, {"Content", n.Content}, {"Code", n.Code}, {"Prompt", n.Prompt},
 	} {
 		if list.text != "" {
 			parts = append(parts, list.name+": "+literal(list.text))

@@ -72,7 +72,7 @@ func (w *compiledWriter) rows(to *codecWriter, hooks []policyfile.Hook) {
 			rows.count(w.list(h.On))
 			rows.count(w.toolList(needs.Tools))
 			var row codecWriter
-			for _, text := range []string{needs.Paths, needs.Text, needs.Content, needs.Prompt} {
+			for _, text := range []string{needs.Paths, needs.Text, needs.Content, needs.Code, needs.Prompt} {
 				row.text(text)
 			}
 			row.hookValue(h)
@@ -209,7 +209,7 @@ func (s *rowSelection) block(n int, p *policyfile.Policy) {
 			continue
 		}
 		r := codecReader{left: row}
-		needs := match.Needs{Paths: r.text(), Text: r.text(), Content: r.text(), Prompt: r.text()}
+		needs := match.Needs{Paths: r.text(), Text: r.text(), Content: r.text(), Code: r.text(), Prompt: r.text()}
 		if selecting && !s.all && !s.chosen(flags, &s.tools[tools], &needs, programs) {
 			continue
 		}

@@ -103,6 +103,7 @@ func toRegistryHook(h *policyfile.Hook) (packindex.Hook, []*shell.Pattern, error
 			m.Path, m.Reads, m.Writes = nil, nil, nil
 		}
 		m.Text, m.Content, m.Prompt = match.WithoutPrefilter(m.Text), match.WithoutPrefilter(m.Content), match.WithoutPrefilter(m.Prompt)
+		m.Code = match.WithoutPrefilter(m.Code)
 		kept.Match = &m
 	}
 	w := &codecWriter{}
@@ -130,6 +131,7 @@ func hookOf(s *packindex.Hook) (*policyfile.Hook, error) {
 	}
 	match.RestorePrefilter(h.Match.Text, n.Text)
 	match.RestorePrefilter(h.Match.Content, n.Content)
+	match.RestorePrefilter(h.Match.Code, n.Code)
 	match.RestorePrefilter(h.Match.Prompt, n.Prompt)
 	return &h, nil
 }

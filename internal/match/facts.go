@@ -346,6 +346,17 @@ func (f *Facts) unknown() []string {
 	return unknown
 }
 
+// code returns the programs in other languages that interpreters get: from an option, a here-document,
+// a pipe, or a file that the session wrote.
+func (f *Facts) code() (texts []string) {
+	for _, script := range f.Scripts() {
+		for i := range script.Code {
+			texts = append(texts, script.Code[i].Text)
+		}
+	}
+	return texts
+}
+
 // redirects reports whether a shell line redirects to or from a file.
 func (f *Facts) redirects() bool {
 	return slices.ContainsFunc(f.Scripts(), func(s *shell.Script) bool { return len(s.Reads)+len(s.Writes) > 0 })

@@ -22,6 +22,7 @@ type Key struct {
 	word   func(*grapnel.Event) (word string, ok bool)   // the single value of an event; nil = an event has several, see got
 	got    func(*Facts) []string                         // the values of an event; nil = use word
 	sure   func(*Facts) []string                         // for texts: used instead of got if the reading requires all to match
+	each   bool                                          // for texts: each must match if the reading requires all, and sure is for an allow only
 	fits   func(*compiled, *Facts) bool                  // nil = (*compiled).whole
 	covers func(wide, narrow string, as Reading) bool    // reports whether wide matches wherever narrow does; the two differ
 }
@@ -131,6 +132,12 @@ var Keys = []Key{
 		covers: func(wide, narrow string, _ Reading) bool {
 			return globCovers(strings.ToLower(wide), strings.ToLower(narrow))
 		},
+	},
+	{
+		Name: "code", tool: true, Texts: func(m *policyfile.Match) *[]policyfile.Pattern { return &m.Code },
+		got: (*Facts).code, each: true,
+		sure:   func(*Facts) []string { return nil }, // a part of a program says nothing about the rest, so it never allows a call
+		covers: coversText,
 	},
 	{
 		Name: "content", Texts: func(m *policyfile.Match) *[]policyfile.Pattern { return &m.Content },

@@ -119,6 +119,20 @@ type wordTest struct {
 type textTest struct {
 	of       func(*Facts) []string
 	patterns []textPattern
+	every    bool // each text must match, and there must be one
+}
+
+func (t *textTest) holds(f *Facts) bool {
+	texts := t.of(f)
+	if !t.every {
+		return f.anyText(t.patterns, texts)
+	}
+	for i := range texts {
+		if !f.anyText(t.patterns, texts[i:i+1]) {
+			return false
+		}
+	}
+	return len(texts) > 0
 }
 
 func (cache *FactCache) compile(m *policyfile.Match, r Reading) (*compiled, error) {
@@ -159,10 +173,10 @@ func (cache *FactCache) compile(m *policyfile.Match, r Reading) (*compiled, erro
 			c.word(agentNames(*k.Words(m)), k.word)
 		case k.word != nil:
 			c.word(*k.Words(m), k.word)
-		case k.Texts != nil && k.sure != nil && r.every():
-			c.text(*k.Texts(m), k.sure)
+		case k.Texts != nil && k.sure != nil && r.every() && (!k.each || r.strict()):
+			c.text(*k.Texts(m), k.sure, false)
 		case k.Texts != nil:
-			c.text(*k.Texts(m), k.got)
+			c.text(*k.Texts(m), k.got, k.each && r.every())
 		}
 	}
 	if len(m.Secret) > 0 {
@@ -179,9 +193,9 @@ func (c *compiled) word(sources []string, of func(*grapnel.Event) (string, bool)
 	}
 }
 
-func (c *compiled) text(sources []policyfile.Pattern, of func(*Facts) []string) {
+func (c *compiled) text(sources []policyfile.Pattern, of func(*Facts) []string, every bool) {
 	if len(sources) > 0 {
-		c.texts = append(c.texts, textTest{of, newTextPatterns(sources)})
+		c.texts = append(c.texts, textTest{of, newTextPatterns(sources), every})
 	}
 }
 
@@ -233,7 +247,7 @@ func (c *compiled) whole(f *Facts) bool {
 		}
 	}
 	for i := range c.texts {
-		if t := &c.texts[i]; !f.anyText(t.patterns, t.of(f)) {
+		if !c.texts[i].holds(f) {
 			return false
 		}
 	}
@@ -319,7 +333,7 @@ func (m *Matcher) LooksAtPaths() bool { return m != nil && m.paths }
 
 // looksAtLines reports whether a match parses shell lines, which can contain paths too.
 func (c *compiled) looksAtLines() bool {
-	return c != nil && (len(c.Command)+len(c.path)+len(c.reads)+len(c.writes)+len(c.url)+len(c.host) > 0 || c.git() || c.unknown || c.redirect || len(c.source.Content) > 0 || c.not.looksAtLines())
+	return c != nil && (len(c.Command)+len(c.path)+len(c.reads)+len(c.writes)+len(c.url)+len(c.host) > 0 || c.git() || c.unknown || c.redirect || len(c.source.Content)+len(c.source.Code) > 0 || c.not.looksAtLines())
 }
 
 // looksAtPaths reports whether a match resolves paths.
@@ -795,7 +809,7 @@ func (c *compiled) explainTexts(f *Facts) (words []string) {
 	for key, part := range map[string]struct {
 		patterns []policyfile.Pattern
 		texts    func(*Facts) []string
-	}{"content": {c.source.Content, (*Facts).content}, "prompt": {c.source.Prompt, (*Facts).prompt}, "text": {c.source.Text, (*Facts).texts}} {
+	}{"code": {c.source.Code, (*Facts).code}, "content": {c.source.Content, (*Facts).content}, "prompt": {c.source.Prompt, (*Facts).prompt}, "text": {c.source.Text, (*Facts).texts}} {
 		for _, p := range newTextPatterns(part.patterns) {
 			if slices.ContainsFunc(part.texts(f), p.in) {
 				words = append(words, fmt.Sprintf("%s %q", key, p.source))

@@ -18,6 +18,7 @@ type Needs struct {
 	Paths   string // patterns of path, reads and writes, of which a path must match one, see paths
 	Text    string // the required literals of each `text:` pattern
 	Content string // the same for `content:`
+	Code    string // the same for `code:`
 	Prompt  string // the same for `prompt:`
 	Program bool   // one of the hook's programs, see shell.Begins
 	Line    bool   // a shell line
@@ -94,7 +95,7 @@ func NeedsOf(m *Matcher) (n Needs, commands []*shell.Pattern) {
 
 // needs omits requirements that cost more to test than to build the hook.
 func (c *compiled) needs() Needs {
-	n := Needs{Program: len(c.Command) > 0, Line: c.unknown || c.redirect || len(c.pushes) > 0, Unknown: c.unknown, URL: len(c.url)+len(c.host) > 0, Secret: c.secret != nil}
+	n := Needs{Program: len(c.Command) > 0, Line: c.unknown || c.redirect || len(c.pushes)+len(c.source.Code) > 0, Unknown: c.unknown, URL: len(c.url)+len(c.host) > 0, Secret: c.secret != nil}
 	var tools []string
 	for _, g := range c.tool {
 		if g.re != nil {
@@ -107,6 +108,7 @@ func (c *compiled) needs() Needs {
 	if len(c.path)+len(c.reads)+len(c.writes) > 0 {
 		n.Paths = strings.Join(c.path, "\n") + prefilter.NextSet + strings.Join(c.reads, "\n") + prefilter.NextSet + strings.Join(c.writes, "\n")
 	}
+	n.Code = nearText(newTextPatterns(c.source.Code))
 	n.Text, n.Content, n.Prompt = nearText(newTextPatterns(c.source.Text)), nearText(newTextPatterns(c.source.Content)), nearText(newTextPatterns(c.source.Prompt))
 	return n
 }
@@ -180,7 +182,7 @@ func (n *Needs) Met(f *Facts, programs func() bool) bool {
 		if len(f.Event.Calls) > 0 {
 			return true
 		}
-		if n.Tools != "" || n.Program || n.Paths != "" || n.Content != "" || n.Line || n.URL {
+		if n.Tools != "" || n.Program || n.Paths != "" || n.Content != "" || n.Code != "" || n.Line || n.URL {
 			return false
 		}
 		return f.nearAny(n.Text, (*Facts).texts) && f.nearAny(n.Prompt, (*Facts).prompt)
@@ -201,5 +203,5 @@ func (n *Needs) Met(f *Facts, programs func() bool) bool {
 		n.Paths != "" && (len(f.pathNames()) == 0 || !f.nearPaths(n.Paths)):
 		return false
 	} // texts are tested last, because they may be long
-	return f.nearAny(n.Text, (*Facts).texts) && f.nearAny(n.Prompt, (*Facts).prompt) && f.nearAny(n.Content, (*Facts).content)
+	return f.nearAny(n.Text, (*Facts).texts) && f.nearAny(n.Prompt, (*Facts).prompt) && f.nearAny(n.Content, (*Facts).content) && f.nearAny(n.Code, (*Facts).code)
 }

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"path"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -33,6 +34,9 @@ func (w *walker) interpreter(row *program, name string, args []Word, at place) {
 			if s.kind == open || !standardInput(s.word.Text) {
 				if language == "ed" {
 					continue // the file to edit; the commands come from standard input
+				}
+				if script := args[s.next-1:]; lookup(path.Base(s.word.Text)) != nil { // python manage.py shell
+					w.command(script, at.behind(name))
 				}
 				w.wrote(s.word, func(text string, computed bool) { w.code(language, text, computed, name, read) })
 				return // a script
@@ -78,7 +82,7 @@ func (w *walker) interpreterInput(language, name string, at place) {
 			wd, q = r.Word, unquoted
 		case r.Op == syntax.Hdoc || r.Op == syntax.DashHdoc:
 		case feeds(r):
-			w.script(name, r, &at)
+			w.script(name, r, &at, func(text string, computed bool) { w.code(language, text, computed, name, read) })
 			return
 		default:
 			continue

@@ -445,7 +445,7 @@ func (w *walker) input(name string, at place) {
 			w.nest(text, !literal, name, in)
 			w.valued(literal, r, name, &at, in)
 		default:
-			w.script(name, r, &at)
+			w.script(name, r, &at, func(text string, computed bool) { w.shellFile(text, computed, name, nil, at) })
 		}
 		return
 	}
@@ -467,12 +467,12 @@ func (w *walker) input(name string, at place) {
 	}
 }
 
-// script reads "sh < file". It records that a script runs, as for "sh file".
-func (w *walker) script(name string, r *syntax.Redirect, at *place) {
+// script reads "sh < file" with runs. It records that a script runs, as for "sh file".
+func (w *walker) script(name string, r *syntax.Redirect, at *place, runs func(text string, computed bool)) {
 	reason, file, read := name+" runs what it reads from a file", Word{}, false
 	files, why := w.targets(at, r.Word)
 	for _, file = range files {
-		read = r.Op == syntax.RdrIn && w.wrote(file, func(text string, computed bool) { w.shellFile(text, computed, name, nil, *at) }) || read
+		read = r.Op == syntax.RdrIn && w.wrote(file, runs) || read
 	}
 	if read && why == "" {
 		return

@@ -164,6 +164,7 @@ type Match struct {
 	Writes   []string  `json:"writes,omitempty"`
 	URL      []string  `json:"url,omitempty"`
 	Host     []string  `json:"host,omitempty"`
+	Code     []Pattern `json:"code,omitempty"` // what an interpreter runs
 	Content  []Pattern `json:"content,omitempty"`
 	Prompt   []Pattern `json:"prompt,omitempty"`
 	Text     []Pattern `json:"text,omitempty"`

@@ -1,0 +1,41 @@
+package shell
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// An interpreter gets the same program in many ways.
+func TestWaysOfCode(t *testing.T) {
+	t.Parallel()
+	past := &Past{Texts: func(name string) []Text {
+		if strings.HasPrefix(name, "tools/") {
+			return []Text{{Text: "RUN"}}
+		}
+		return nil
+	}}
+	for language, lines := range map[string][]string{
+		"python": {
+			"python3 -c RUN", "python3 - <<'E'\nRUN\nE", "python3 <<< RUN", "echo RUN | python3", "cat <<'E' | python3\nRUN\nE", "python3 tools/a.py", "python3 < tools/a.py",
+			"uv run python -c RUN", "poetry run python -c RUN", "pdm run python -c RUN", "docker exec web python -c RUN", "ssh web 'python -c RUN'", "rtk python -c RUN", "ipython -c RUN",
+			"python manage.py shell -c RUN", "./manage.py shell --command RUN", "python manage.py shell <<'E'\nRUN\nE", "python manage.py shell < tools/a.py", "uv run manage.py shell -c RUN",
+			"django-admin shell -c RUN", "flask shell <<'E'\nRUN\nE",
+		},
+		"node": {"node -e RUN", "node -p RUN", "node <<'E'\nRUN\nE", "bun -e RUN", "deno eval RUN", "npx tsx -e RUN", "node tools/a.js"},
+		"ruby": {"ruby -e RUN", "rails runner RUN", "bin/rails r RUN", "bundle exec rails runner RUN", "rails console <<'E'\nRUN\nE", "rails c <<< RUN", "mix run -e RUN"},
+		"php":  {"php -r RUN", "php artisan tinker --execute=RUN", "php artisan tinker <<'E'\nRUN\nE"},
+	} {
+		for _, line := range lines {
+			code := ParseAfter(past, "", line).Code
+			if !slices.ContainsFunc(code, func(c Code) bool { return c.Language == language && strings.TrimSpace(c.Text) == "RUN" }) {
+				t.Errorf("%q has the code %+v, want RUN in %s", line, code, language)
+			}
+		}
+	}
+	for _, line := range []string{"python manage.py migrate", "rails server", "python3 -m http.server", "python3 script.py RUN", "php artisan serve"} {
+		if code := ParseAfter(past, "", line).Code; len(code) > 0 {
+			t.Errorf("%q has the code %+v, want none", line, code)
+		}
+	}
+}
