@@ -10,7 +10,7 @@ import (
 
 // all lists the packs in alphabetical order.
 var all = []packindex.Pack{
-	{Name: "destructive", Version: 7, Digest: "68afb3863670f6a6868a644fc19fcf603e05e31d9bd2c0e0c0be973b0d904db7", Begins: "[a-za-z_:.%]" +
+	{Name: "destructive", Version: 7, Digest: "283b8392356d5ae06d73f2398f6caa0db432b8662f6884c5117a0360c13144e3", Begins: "[a-za-z_:.%]" +
 		"\t\x91\n" +
 		"bomb*" +
 		"\t\x91\n" +
@@ -580,8 +580,7 @@ var all = []packindex.Pack{
 		"gem yank" +
 		"\t\x9b\n" +
 		"gh api" +
-		"\t\x02--metho\x9a" +
-		"\x02X\x9a\n" +
+		"\t\x9a\n" +
 		"gh codespace" +
 		"\t\x9a\n" +
 		"gh gist" +
@@ -3182,7 +3181,7 @@ var all = []packindex.Pack{
 			"\x02\x0egit stash push" +
 			"\x0fgit diff --stat"},
 		{Name: "ask-before-deleting-on-a-forge", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x88\x80" +
-			"\x15\x02*" +
+			"\x15\x02," +
 			"\x1dgh api -X PUT *collaborators*#gh api --method PUT *collaborators*" +
 			"\x1bgh api -X PATCH *git/refs/*!gh api --method PATCH *git/refs/*$gh api -X PUT *branches/*protection**gh api --method PUT *branches/*protection*" +
 			"\x1fgh api -X PATCH -f visibility=*" +
@@ -3212,6 +3211,7 @@ var all = []packindex.Pack{
 			"\x11gh gpg-key delete" +
 			"\x11gh ruleset delete" +
 			"\x10gh api -X DELETE" +
+			"\x17gh api graphql *delete*#gh api graphql -f *mutation*delete*" +
 			"\x16gh api --method DELETE" +
 			"\x10glab repo delete" +
 			"\x13glab project delete" +
@@ -3451,7 +3451,7 @@ var all = []packindex.Pack{
 			"tmp" +
 			"\x03" +
 			"askbThis drops tables, or changes all rows of a table. Is this intended, and is it the right database?"},
-		{Name: "ask-before-code-loses-rows", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Code: "delete" +
+		{Name: "ask-before-code-loses-data", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Code: "delete" +
 			"\x03" +
 			"drop" +
 			"\x03" +
@@ -3499,15 +3499,68 @@ var all = []packindex.Pack{
 			"\x03" +
 			"delete(" +
 			"\x03" +
-			"truncate(", Line: true}, Hook: "\x88\x80" +
+			"truncate(" +
+			"\x05bucket" +
+			"\x03" +
+			"cluster" +
+			"\x03" +
+			"db_" +
+			"\x03" +
+			"file_system" +
+			"\x03" +
+			"hosted_zone" +
+			"\x03" +
+			"snapshot" +
+			"\x03" +
+			"stack" +
+			"\x03" +
+			"table" +
+			"\x03" +
+			"user_pool" +
+			"\x03" +
+			"volume" +
+			"\x02delete_bucket" +
+			"\x03" +
+			"delete_cluster" +
+			"\x03" +
+			"delete_db_" +
+			"\x03" +
+			"delete_file_system" +
+			"\x03" +
+			"delete_hosted_zone" +
+			"\x03" +
+			"delete_snapshot" +
+			"\x03" +
+			"delete_stack" +
+			"\x03" +
+			"delete_table" +
+			"\x03" +
+			"delete_user_pool" +
+			"\x03" +
+			"delete_volume" +
+			"\x01deletebucketcommand" +
+			"\x03" +
+			"deleteclustercommand" +
+			"\x03" +
+			"deletedbinstancecommand" +
+			"\x03" +
+			"deletestackcommand" +
+			"\x03" +
+			"deletetablecommand" +
+			"\x01object_versions.delete(" +
+			"\x01schedule_key_deletion(" +
+			"\x03" +
+			"terminate_instances(", Line: true}, Hook: "\x88\x80" +
 			"\x05\x80\x88@" +
-			"\x05\x01\x8d" +
+			"\x06\x01\x8d" +
 			"\x01/(?i)\\bexec\\w*\\W[^;]*?\\b(drop\\s+(table|database|schema|view)|truncate\\s|delete\\s+from\\s+[\\w.\"`\\[\\]]+\\s*([\"'`;)]|where\\s+(1\\s*=\\s*1|true)\\b))/" +
 			"\x01|/(?i)\\bdrop_?(database|collection|all|table|schema)\\b\\W*\\(?|\\.collection\\.drop\\b|\\b(db|\\w+(collection|coll))\\.\\w+\\.drop\\(\\)/" +
 			"\x01(/(?i)\\bdelete_?many\\(\\s*(\\{\\s*\\})?\\s*\\)/" +
 			"\x01\x9e" +
 			"\x01/\\.objects(\\.all\\(\\))?\\.delete\\(|\\b(delete_all|destroy_all)\\b|\\bquery\\(\\w*\\)(\\.\\w+\\(\\))*\\.delete\\(|::(truncate|query\\(\\)->(delete|truncate))\\(|\\)->truncate\\(/" +
-			"\x01C/\\(\\s*[\"'][\\w.]+[\"']\\s*\\)\\s*(->|\\.)\\s*(del|delete|truncate)\\(\\s*\\)/\x80" +
+			"\x01C/\\(\\s*[\"'][\\w.]+[\"']\\s*\\)\\s*(->|\\.)\\s*(del|delete|truncate)\\(\\s*\\)/" +
+			"\x01\xe7" +
+			"\x01/\\bobject_versions\\.delete\\(|\\bdelete_(bucket|db_\\w+|stack|table|volume|snapshot|cluster|file_system|hosted_zone|user_pool)\\(|\\b(terminate_instances|schedule_key_deletion)\\(|\\bDelete(Bucket|DBInstance|Table|Stack|Cluster)Command\\b/\x80" +
 			"\b\x01\x05E/(?i):memory:|[\"'`\\w\\/]+[_-]test\\b|\\btest[_-]\\w+|\\btest\\.(db|sqlite)/4-test" +
 			"\x03" +
 			"_test" +
@@ -3519,7 +3572,7 @@ var all = []packindex.Pack{
 			"\x03" +
 			"test.sqlite" +
 			"\x03" +
-			"asknThis program deletes all rows of a table, or a whole database. Is this intended, and is it the right database?"},
+			"ask|This program deletes all rows of a table, a whole database or a store in a cloud. Is this intended, and is it the right one?"},
 		{Name: "ask-before-other-databases", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x98\x80" +
 			"\x15\x02\x9d" +
 			"\x01\x06dropdb" +
@@ -17194,7 +17247,7 @@ var all = []packindex.Pack{
 			"\x03" +
 			"askZThis tool of an MCP server changes the hooks of an agent or a policy of Grapnel. Allow it?"},
 	}},
-	{Name: "supply-chain", Version: 5, Digest: "592773dac3aa5920994e1e23a1aa308470b456b568a938c0ab3e5a96955546e7", Begins: "*" +
+	{Name: "supply-chain", Version: 5, Digest: "4f8b83b8f97660fb578e9a8a7b275f0f84945bae34982646c0d69be4b87e5a51", Begins: "*" +
 		"\t\x8b\x9a\n" +
 		"*/*" +
 		"\t\x83\n" +
@@ -17391,7 +17444,10 @@ var all = []packindex.Pack{
 		"gcloud compute" +
 		"\t\x02--sourc\x98\n" +
 		"gcloud projects" +
-		"\t\x02--role\x98\n" +
+		"\t\x02--membe\x98" +
+		"\x02--role\x98\n" +
+		"gcloud storage" +
+		"\t\x02--membe\x98\n" +
 		"gdb" +
 		"\t\x01syste\x98\n" +
 		"gem install" +
@@ -17406,7 +17462,7 @@ var all = []packindex.Pack{
 		"gemini mcp" +
 		"\t\x8d\n" +
 		"gh extension" +
-		"\t\x84\n" +
+		"\t\x84\x85\n" +
 		"git" +
 		"\t\x01.sslV\x8a" +
 		"\x01alias\x95" +
@@ -18288,7 +18344,7 @@ var all = []packindex.Pack{
 			"\x02\x0fnpm view lodash" +
 			"\x1bpip index versions requests"},
 		{Name: "ask-before-short-repository", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x98\x80" +
-			"\x15\x02\x0e\x1anpm install [A-Za-z0-9]*/*" +
+			"\x15\x02\x0f\x1anpm install [A-Za-z0-9]*/*" +
 			"\x17yarn add [A-Za-z0-9]*/*" +
 			"\x17pnpm add [A-Za-z0-9]*/*" +
 			"\x16bun add [A-Za-z0-9]*/*" +
@@ -18301,7 +18357,7 @@ var all = []packindex.Pack{
 			"\x17pnpm dlx [A-Za-z0-9]*/*" +
 			"\x10nix run github:*" +
 			"\x12nix shell github:*" +
-			"\x1cnix profile install github:*" +
+			"\x1cnix profile install github:*#gh extension install [A-Za-z0-9]*/*" +
 			"\x01\x02\x1d\x0fnpm install ./*" +
 			"\fpnpm add ./*" +
 			"\fyarn add ./*" +
@@ -20911,9 +20967,21 @@ var all = []packindex.Pack{
 			"\x01secrets" +
 			"\x02tojson(" +
 			"\x05${{" +
+			"\x02@head" +
+			"\x03" +
+			"@main" +
+			"\x03" +
+			"@master" +
+			"\x02secrets." +
+			"\x02uses:" +
+			"\x01${{" +
 			"\x02github.event.comment.body" +
 			"\x03" +
 			"github.event.comment.title" +
+			"\x03" +
+			"github.event.discussion.body" +
+			"\x03" +
+			"github.event.discussion.title" +
 			"\x03" +
 			"github.event.issue.body" +
 			"\x03" +
@@ -20934,8 +21002,8 @@ var all = []packindex.Pack{
 			"\x01/(?:curl|wget|iwr|irm)\\b[^\\n|;]*\\|\\s*(?:sudo\\s+)?(?:-\\w+\\s+)*(?:(?:ba|z|da|k)?sh|python[\\d.]*|node|perl|iex)\\b|(?:(?:ba|z|da)?sh\\s+-c|eval)\\s*\\\\?[\"']?\\s*(?:\\$\\(|`)\\s*(?:curl|wget)|(?:ba|z)?sh\\s+<\\(\\s*(?:curl|wget)/" +
 			"\x01\xdb" +
 			"\x01/(?:echo|printf|curl|wget|nc|base64)\\b[^\\n]*\\$\\{\\{\\s*(?:secrets\\.|toJSON\\(\\s*secrets)|toJSON\\(\\s*secrets\\s*\\)|\\$\\{\\{\\s*secrets\\.\\w+\\s*\\}\\}[^\\n]*\\|\\s*(?:base64|curl|nc|rev|xxd)|printenv\\s*\\||\\benv\\s*\\|\\s*(?:base64|curl)/" +
-			"\x01\x95" +
-			"\x01/permissions:\\s*write-all|run:[^\\n]*\\$\\{\\{\\s*github\\.event\\.(?:issue|comment|pull_request)\\.(?:title|body)|/dev/tcp/|ACTIONS_ALLOW_UNSECURE_COMMANDS/" +
+			"\x01\xe9" +
+			"\x01/permissions:\\s*write-all|run:[^\\n]*\\$\\{\\{\\s*github\\.event\\.(?:issue|comment|discussion|pull_request)\\.(?:title|body)|uses:\\s*[\\w.-]+/[\\w./-]+@(?:main|master|HEAD)\\b[\\s\\S]*\\$\\{\\{\\s*secrets\\.|/dev/tcp/|ACTIONS_ALLOW_UNSECURE_COMMANDS/" +
 			"\x01\x03" +
 			"\x04read" +
 			"\x06search" +
@@ -21379,6 +21447,7 @@ var all = []packindex.Pack{
 			"**/.config/autostart/**\n" +
 			"**/{site,dist}-packages/*.pth\n" +
 			"**/{site,user}customize.py\n" +
+			"**/{.venv,venv}/bin/activate*\n" +
 			"**/Start Menu/Programs/Startup/**\n" +
 			"**/.ssh/{authorized_keys*,rc,environment,config}"}, Hook: "\xb8\x80" +
 			"\x05\x00\x02 " +
@@ -21434,7 +21503,7 @@ var all = []packindex.Pack{
 			"\x03" +
 			"askOA program reads this file at its start, and runs this code each time. Write it?"},
 		{Name: "ask-before-schedule", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x98\x80" +
-			"\x05\x02_3aws s3api put-bucket-policy --policy *Principal*\\**9aws ec2 authorize-security-group-ingress --cidr 0.0.0.0/0Eaws ec2 authorize-security-group-ingress --ip-permissions *0.0.0.0/0*>gcloud compute firewall-rules create --source-ranges 0.0.0.0/0>gcloud compute firewall-rules create --source-ranges=0.0.0.0/0" +
+			"\x05\x02a3aws s3api put-bucket-policy --policy *Principal*\\**9aws ec2 authorize-security-group-ingress --cidr 0.0.0.0/0Eaws ec2 authorize-security-group-ingress --ip-permissions *0.0.0.0/0*>gcloud compute firewall-rules create --source-ranges 0.0.0.0/0>gcloud compute firewall-rules create --source-ranges=0.0.0.0/0" +
 			"\acrontab" +
 			"\x02at" +
 			"\x05batch" +
@@ -21491,7 +21560,7 @@ var all = []packindex.Pack{
 			"\x1finstall -m [246][0-7][0-7][0-7]6kubectl create clusterrolebinding --clusterrole=*admin/kubectl create rolebinding --clusterrole=*admin/aws iam attach-user-policy --policy-arn *Admin*/aws iam attach-role-policy --policy-arn *Admin*0aws iam attach-group-policy --policy-arn *Admin*" +
 			"\x17aws iam put-user-policy" +
 			"\x13aws iam create-user-aws iam add-user-to-group --group-name *dmin*&aws s3api put-bucket-acl --acl public*$aws s3api delete-public-access-block" +
-			"\x17gsutil iam ch allUsers*:gcloud projects add-iam-policy-binding --role=roles/editor" +
+			"\x17gsutil iam ch allUsers*4gcloud projects add-iam-policy-binding --member=all*5gcloud storage * add-iam-policy-binding --member=all*:gcloud projects add-iam-policy-binding --role=roles/editor" +
 			"\x16sysctl *ptrace_scope=0" +
 			"\x12sysctl *va_space=0!aws iam update-assume-role-policy" +
 			"\x1caws iam create-login-profile" +
