@@ -232,6 +232,7 @@ const (
 	fileMount   = "v" // docker -v a:b, --mount source=a,target=b
 	fileBlocks  = "k" // dd if=, of=
 	fileSecret  = "p" // openssl -passin file:path
+	fileEdit    = "e" // read and written, as by an editor
 	fileVersion = "g" // git show REV:path, or a path
 	fileFrom    = "R" // read, unless it is host:path
 	fileTo      = "W" // written, unless it is host:path
@@ -256,6 +257,9 @@ func (f *fileScan) use(letter string, w Word, short bool) {
 		f.add(text, UseExecute, w.glob)
 	case fileAny:
 		f.guess(w, short)
+	case fileEdit:
+		f.add(text, UseRead, w.glob)
+		f.add(text, UseWrite, w.glob)
 	case fileMove:
 		f.add(text, UseRead, w.glob)
 		f.add(text, UseDelete, w.glob)

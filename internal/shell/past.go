@@ -33,7 +33,7 @@ type Move struct{ From, To string }
 // ParseAfter is ParseAs for a line with a past; nil = none.
 func ParseAfter(past *Past, language, line string) *Script {
 	if language == PowerShell || language == Cmd {
-		return ParseAs(language, line)
+		return parseForeign(past, language, line)
 	}
 	w := walker{s: &Script{}, past: past}
 	if past != nil {

@@ -20,12 +20,16 @@ const (
 )
 
 // ParseAs reads a line of PowerShell or cmd.exe. For any other language it calls [Parse].
-func ParseAs(language, line string) (s *Script) {
+func ParseAs(language, line string) *Script {
 	if language != PowerShell && language != Cmd {
 		return Parse(line)
 	}
+	return parseForeign(nil, language, line)
+}
+
+func parseForeign(past *Past, language, line string) (s *Script) {
 	s = &Script{Language: language}
-	w := walker{s: s, line: line}
+	w := walker{s: s, line: line, past: past}
 	defer func() {
 		if r := recover(); r != nil {
 			w.unknown("unparsable: the reader failed")
@@ -76,6 +80,7 @@ type foreignLine struct {
 	line     string
 	words    []foreignWord // of the current command
 	piped    bool          // the current command reads from a pipe
+	called   bool          // the current command is behind the call operator &
 	text     []byte        // text of the current word
 	inWord   bool
 	quoted   bool
@@ -114,8 +119,8 @@ func (w *walker) powerLine(line string, at place) {
 // endPower ends a command. pipe reports that its output is piped into the next one.
 func (l *foreignLine) endPower(pipe bool) {
 	l.endWord()
-	l.powerCommand(l.words, l.piped, l.at)
-	l.words, l.piped = nil, pipe
+	l.powerCommand(l.words, l.piped, l.called, l.at)
+	l.words, l.piped, l.called = nil, pipe, false
 }
 
 // power reads the token that begins at i. It returns -1 if the rest of the line cannot be read.
@@ -154,6 +159,7 @@ func (l *foreignLine) power(i int) int {
 		if l.endWord(); len(l.words) > 0 { // the call operator
 			l.endPower(false)
 		}
+		l.called = true
 	case '(':
 		l.computed = true
 		return l.powerBlock(i, ')')
@@ -263,8 +269,9 @@ const powerAliases = "rm=remove-item ri=remove-item del=remove-item erase=remove
 	"mv=move-item move=move-item mi=move-item cd=set-location chdir=set-location sl=set-location icm=invoke-command " +
 	"saps=start-process start=start-process sajb=start-job ni=new-item clc=clear-content rni=rename-item ren=rename-item kill=stop-process spps=stop-process sal=set-alias nal=new-alias"
 
-// powerCommand records one command of PowerShell.
-func (w *walker) powerCommand(words []foreignWord, piped bool, at place) {
+// powerCommand records one command of PowerShell. Without the call operator, called, a line that begins
+// with a variable, a text or a bracket is an expression.
+func (w *walker) powerCommand(words []foreignWord, piped, called bool, at place) {
 	if len(words) > 0 && strings.HasPrefix(words[0].text, "$") {
 		w.s.sets = true // $env:PATH = "."
 	}
@@ -274,12 +281,12 @@ func (w *walker) powerCommand(words []foreignWord, piped bool, at place) {
 		return
 	}
 	if len(words) > 0 && words[0].text == "." && !words[0].quoted {
-		words = words[1:]
+		words, called = words[1:], true
 	}
 	if len(words) == 0 {
 		return
 	}
-	if w.powerExpression(words) {
+	if !called && w.powerExpression(words, at) {
 		w.s.sets = true // [Environment]::SetEnvironmentVariable(...)
 		return
 	}
@@ -332,26 +339,59 @@ func (w *walker) powerCommand(words []foreignWord, piped bool, at place) {
 var powerMethods = [...]string{"downloadstring", "::start(", "scriptblock]::create", ".invoke(", "frombase64string", "::delete(", ".delete("}
 
 // powerExpression reports whether words are not a command: a value, a block, a .NET call.
-func (w *walker) powerExpression(words []foreignWord) bool {
+func (w *walker) powerExpression(words []foreignWord, at place) bool {
 	text := words[0].text
 	lower := foldCase(text)
-	if lower == "" || strings.IndexByte("({[", lower[0]) < 0 && (lower[0] != '$' || !strings.ContainsAny(lower, ".+-*")) {
+	if lower == "" || strings.IndexByte("({[$", lower[0]) < 0 && !(words[0].quoted && words[0].computed) {
 		return false
+	}
+	if _, arguments, ok := strings.Cut(text, "("); ok && strings.Contains(lower, ".upload") {
+		w.upload(arguments, at)
 	}
 	if slices.ContainsFunc(powerMethods[:], func(method string) bool { return strings.Contains(lower, method) }) {
 		w.unknown("PowerShell calls a method that may run something: " + visible(text))
 	}
-	if len(words) > 1 && lower[0] == '(' {
-		w.unknown("computed command name: " + visible(text))
-	}
 	return true
+}
+
+// upload records a call of WebClient.UploadFile, UploadString or UploadData as the same call of curl.
+func (w *walker) upload(arguments string, at place) {
+	words := []Word{{Text: "curl", Literal: true}, {Text: "-T", Literal: true}}
+	var list []Word
+	for piece := range strings.SplitSeq(strings.TrimRight(arguments, ") "), ",") {
+		text := strings.Trim(piece, " \"'")
+		list = append(list, w.powerWord(foreignWord{text: text, quoted: true, computed: strings.Contains(text, "$")}))
+	}
+	slices.Reverse(list)
+	w.command(append(words, list...), at)
+}
+
+// powerPath writes the variables for the home directory and the profile as in other shells.
+func powerPath(text string) string {
+	for _, home := range [...]string{"$env:userprofile", "$env:home", "$home"} {
+		if len(text) >= len(home) && strings.EqualFold(text[:len(home)], home) {
+			return slashed("$HOME" + text[len(home):])
+		}
+	}
+	if strings.EqualFold(text, "$profile") {
+		return "$HOME/.config/powershell/profile.ps1"
+	}
+	return text
+}
+
+// slashed replaces the backslashes of a path.
+func slashed(text string) string {
+	if strings.Contains(text, `\`) && strings.Trim(text, `abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 ~$.:\/_*?-`) == "" {
+		return strings.ReplaceAll(text, `\`, "/")
+	}
+	return text
 }
 
 func (w *walker) powerWord(a foreignWord) Word {
 	if !a.computed {
-		return Word{Text: a.text, Literal: true}
+		return Word{Text: slashed(a.text), Literal: true}
 	}
-	if home, ok := homely(a.text); ok {
+	if home, ok := homely(powerPath(a.text)); ok {
 		return Word{Text: home, Literal: true}
 	}
 	head := a.text
@@ -479,7 +519,8 @@ func (w *walker) powerShell(name string, args []Word, at place) {
 				w.encoded(name, args[i+1:], at)
 				return
 			case strings.HasPrefix("file", option):
-				return // a script
+				w.powerScript(name, args[i+1:], at)
+				return
 			case has("version v help h ?", option):
 				return
 			case has("executionpolicy ep ex exec windowstyle w inputformat if outputformat o of configurationname configurationfile workingdirectory wd psconsolefile settingsfile custompipename version", option):
@@ -491,6 +532,7 @@ func (w *walker) powerShell(name string, args []Word, at place) {
 			break
 		}
 		if strings.HasSuffix(text, ".ps1") {
+			w.powerScript(name, args[i:], at)
 			return
 		}
 		w.powerRest(name, args[i:], at) // Windows PowerShell treats a word as a command
@@ -504,6 +546,13 @@ func (w *walker) powerShell(name string, args []Word, at place) {
 		return
 	}
 	w.unknown("pipe into " + name)
+}
+
+// powerScript reads a script that the session wrote.
+func (w *walker) powerScript(name string, args []Word, at place) {
+	if len(args) > 0 {
+		w.wrote(args[0], func(text string, _ bool) { w.powerLine(text, at.behind(name)) })
+	}
 }
 
 func (w *walker) powerRest(name string, words []Word, at place) {

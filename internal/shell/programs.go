@@ -9,6 +9,7 @@ var table = []program{
 	{name: "ack", style: flat, args: "A B C m type ignore-dir ignore-file output match pager", line: "pager", files: "1=n *=r"},
 	{name: "adb", args: "s t H P L"},
 	{name: "adb shell", style: early, runs: runsLine, args: "e"},
+	{name: "add-content", style: flat | dashed, args: "value path literalpath erroraction ea encoding filter include exclude credential stream", files: "1=w path=w literalpath=w value=n *=n"},
 	{name: "ag", style: flat, args: "A B C G m p ignore depth", files: "1=n *=r G=n"},
 	{name: "age", style: flat, args: "o output r recipient R recipients-file i identity", files: "*=r o=w output=w R=r i=r recipients-file=r identity=r"},
 	{name: "alias", style: flat, runs: runsAlias},
@@ -95,6 +96,7 @@ var table = []program{
 	{name: "conda"},
 	{name: "conda run", style: early, runs: runsCommand, args: "n name p prefix cwd"},
 	{name: "coproc", style: flat | early, runs: runsCommand},
+	{name: "copy-item", style: flat | dashed, args: "path literalpath destination erroraction ea encoding filter include exclude credential stream", files: "1=r 2=w path=r literalpath=r destination=w"},
 	{
 		name: "cp", style: flat | shortens, args: "t target-directory S suffix", attached: "backup context preserve no-preserve reflink sparse update",
 		flags: "a=archive f=force i=interactive l=link L=dereference n=no-clobber P=no-dereference r=recursive R=recursive s=symbolic-link t=target-directory T=no-target-directory S=suffix u=update v=verbose x=one-file-system",
@@ -186,9 +188,9 @@ var table = []program{
 	{name: "eb"},
 	{name: "eb ssh", args: "c command e n", line: "c command"},
 	{name: "echo", style: flat, files: "*=n"},
-	{name: "ed", style: flat, runs: runsCode, args: "p", does: "-=ed", files: "*=w"},
+	{name: "ed", style: flat, runs: runsCode, args: "p", does: "-=ed", files: "*=e"},
 	{name: "elixir", style: flat | early, runs: runsCode, args: "e eval r", does: "e=ruby eval=ruby -=ruby", files: "1=x *=a"},
-	{name: "emacs", style: flat | shortens, args: "eval f funcall l load", does: "eval=elisp", files: "*=w l=x load=x"},
+	{name: "emacs", style: flat | shortens, args: "eval f funcall l load", does: "eval=elisp", files: "*=e l=x load=x"},
 	{name: "entr", style: flat | early, runs: runsCommand, args: "s", line: "s"},
 	{
 		name: "env", style: flat | early | shortens | assigns, runs: runsEnv,
@@ -234,6 +236,7 @@ var table = []program{
 	{name: "gcloud compute"},
 	{name: "gcloud compute ssh", style: early, runs: runsLine, skip: 1, args: "command zone project ssh-key-file account configuration", line: "command"},
 	{name: "gdb", style: flat | dashed, args: "ex eval-command iex init-eval-command x command p pid c core", does: "ex=bang eval-command=bang iex=bang init-eval-command=bang args=command", files: "x=x command=x"},
+	{name: "get-content", style: flat | dashed, args: "path literalpath totalcount head first tail last delimiter readcount erroraction ea encoding filter include exclude credential stream", files: "*=r path=r literalpath=r"},
 	{
 		name: "gh", words: 2, args: "R repo b body F body-file t title B base H head X method raw-field field f q jq",
 		flags: "R=repo y=yes", longs: "admin auto squash merge rebase delete-branch",
@@ -502,6 +505,7 @@ var table = []program{
 		name: "mount", style: flat | shortens, args: "t types o options L label U uuid O test-opts N namespace source target",
 		flags: "a=all t=types o=options B=bind r=read-only w=rw M=move R=rbind",
 	},
+	{name: "move-item", style: flat | dashed, args: "path literalpath destination erroraction ea encoding filter include exclude credential stream", files: "1=m 2=w path=m literalpath=m destination=w"},
 	{name: "multipass"},
 	{name: "multipass exec", style: early | settled, runs: runsCommand, skip: 1},
 	{
@@ -511,7 +515,7 @@ var table = []program{
 		files: "*=m $=w t=w target-directory=w S=n suffix=n unless$=t+target-directory",
 	},
 	{name: "mysql", style: flat, args: "e execute u user h host P port D database", attached: "p password", does: "e=bang execute=bang", files: "*=n e=n execute=n"},
-	{name: "nano", style: flat, files: "*=w"},
+	{name: "nano", style: flat, files: "*=e"},
 	{name: "nc", style: flat, args: "e c exec sh-exec i I m O p q s T V W w X x P", line: "e exec c sh-exec", files: "*=n"},
 	{name: "nice", style: flat | early | shortens, runs: runsCommand, args: "n adjustment", none: "help version"},
 	{name: "nix"},
@@ -541,6 +545,7 @@ var table = []program{
 	{name: "op run", style: early, runs: runsCommand, args: "e environment p env-file f"},
 	{name: "openssl", style: flat | dashed, args: "in out k pass passin passout K iv inkey key cert CAfile config md keyout", files: "*=n in=r out=w inkey=r key=r cert=r CAfile=r config=r keyout=w k=n pass=p passin=p passout=p kfile=r"},
 	{name: "osascript", style: flat | early, runs: runsCode, args: "e l s", does: "e=applescript -=applescript", files: "1=x *=n"},
+	{name: "out-file", style: flat | dashed, args: "filepath literalpath inputobject width erroraction ea encoding filter include exclude credential stream", files: "1=w filepath=w literalpath=w"},
 	{
 		name: "parallel", style: flat | early | shortens, runs: runsParallel, attached: "i replace l max-lines",
 		args: "j jobs P max-procs a arg-file C colsep d delimiter E I L n max-args N s max-chars S sshlogin sshloginfile wd workdir tmpdir joblog results timeout delay retries load memfree nice tagstring basefile return env block recend recstart shellquote halt",
@@ -637,6 +642,7 @@ var table = []program{
 	},
 	{name: "sem", style: flat | early, runs: runsLine, args: "j jobs id semaphoretimeout st"},
 	{name: "seq", style: flat, files: "*=n"},
+	{name: "set-content", style: flat | dashed, args: "value path literalpath erroraction ea encoding filter include exclude credential stream", files: "1=w path=w literalpath=w value=n *=n"},
 	{name: "setarch", style: flat | shortens | early, runs: runsCommand, skip: 1, none: "list", open: "*"},
 	{name: "setfacl", style: flat, args: "m x M X", files: "*=w m=n x=n M=r X=r"},
 	{name: "setpriv", style: flat | early | shortens, runs: runsCommand, args: "reuid regid groups ambient-caps inh-caps bounding-set securebits pdeathsig selinux-label apparmor-profile"},
@@ -769,7 +775,7 @@ var table = []program{
 	{name: "vagrant"},
 	{name: "vagrant ssh", args: "c command p", line: "c command"},
 	{name: "valgrind", style: flat | early, runs: runsCommand},
-	{name: "vim", style: flat, args: "c cmd S T u U i w W servername remote-send remote-expr", does: "c=bang cmd=bang *=plus", files: "*=w S=x u=x"},
+	{name: "vim", style: flat, args: "c cmd S T u U i w W servername remote-send remote-expr", does: "c=bang cmd=bang *=plus", files: "*=e S=x u=x"},
 	{name: "watch", style: flat | early | shortens, runs: runsLine, args: "n interval q equexit", none: "h help v version"},
 	{
 		name: "wget", style: flat | shortens,

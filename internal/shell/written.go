@@ -189,6 +189,10 @@ func (w *walker) wrote(name Word, read func(text string, computed bool)) bool {
 func (w *walker) runsWritten(program Word, args []Word, at place) {
 	w.wrote(program, func(text string, computed bool) {
 		name := visible(program.Text)
+		if strings.HasSuffix(program.Text, ".ps1") {
+			w.powerLine(text, at.behind(name))
+			return
+		}
 		first, _, _ := strings.Cut(text, "\n")
 		if shebang, ok := strings.CutPrefix(first, "#!"); ok {
 			words := strings.Fields(shebang)
