@@ -22,9 +22,9 @@ func TestSecrets(t *testing.T) {
 		"git show HEAD:.env":                            {"ask-before-secrets ask-before-printing-secrets", grapnel.Ask},
 		"cat .env.example":                              {},
 		"cat .environment":                              {},
-		"echo x > .env":                                 {"ask-before-secrets", grapnel.Ask},
-		"Write /home/dev/project/.env":                  {"ask-before-secrets", grapnel.Ask},
-		"Write /home/dev/project/a/.env.local":          {"ask-before-secrets", grapnel.Ask},
+		"echo x > .env":                                 {},
+		"Write /home/dev/project/.env":                  {}, // the content is no secret
+		"Write /home/dev/project/.netrc":                {"ask-before-secrets", grapnel.Ask},
 		"Read a/server.pem":                             {"ask-before-secrets", grapnel.Ask},
 		"Read ~/.ssh/id_ed25519":                        {"ask-before-secrets", grapnel.Ask},
 		"Read ~/.aws/credentials":                       {"ask-before-secrets", grapnel.Ask},

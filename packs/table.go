@@ -13065,7 +13065,7 @@ var all = []packindex.Pack{
 			"\x03" +
 			"ask{Agents read this file as instructions at every start, and these instructions remove protection or send data away. Write it?"},
 	}},
-	{Name: "secrets", Version: 5, Digest: "54b2829f4d34dc465a26ab60b626782c38cc1e01695a4072b0ace03100c8b643", Begins: "*" +
+	{Name: "secrets", Version: 5, Digest: "62391ed43b88f078ab7589b3133557b0850f54b9b32442bbd6931bb0d5bb260e", Begins: "*" +
 		"\t\x87\x88\n" +
 		"cmdkey /list" +
 		"\t\x86\n" +
@@ -13543,7 +13543,7 @@ var all = []packindex.Pack{
 			"/etc/ssh/ssh_host_*_key\n" +
 			"/var/lib/jenkins/{credentials.xml,secrets/**}" +
 			"\x02\x02"}, Hook: "\x98\x80" +
-			"\x15\x00\x05\x02E" +
+			"\x15\x00\x06\x02G" +
 			"\agit add" +
 			"\x0fgit rm --cached" +
 			"\x10git check-ignore" +
@@ -13580,6 +13580,8 @@ var all = []packindex.Pack{
 			"\x0fcp *.template *" +
 			"\vcp *.dist *" +
 			"\x0ecp *env.test *" +
+			"\x15copy-item *.example *" +
+			"\bsed -i *" +
 			"\x0emv *.example *" +
 			"\rmv *.sample *" +
 			"\x0fmv *.template *" +
@@ -13636,7 +13638,10 @@ var all = []packindex.Pack{
 			"\x12**/*.pub.{pem,key}/**/*{gpg,apt,repo,release,archive,keyring}*.key!" +
 			"\x02\x04read" +
 			"\x06search" +
-			"\x01\x0e**/.ssh/config" +
+			"\x01\x0e**/.ssh/config\x80\x81@" +
+			"\x02\a**/.env" +
+			"\t**/.env.*\x80\x80" +
+			"\x01\x01\x01*" +
 			"\x03" +
 			"ask1This file contains secrets. Give it to the agent?" +
 			"\x02\x06ls -la" +
