@@ -17,14 +17,14 @@ func TestPowerShellExpressions(t *testing.T) {
 		`for ($i = 0; $i -lt 3; $i++) { echo $i }`:                    false,
 		`(Get-Content a) -replace 'x','y' | Set-Content a`:            false,
 		`$files = Get-ChildItem; $files | ForEach-Object { $_.Name }`: false,
-		`1..3 | % { $_ * 2 }`:                                         false,
-		`& $cmd arg`:                                                  true,
-		`. $script`:                                                   true,
-		`& "$env:TEMP\x.exe"`:                                         true,
-		`& (Get-Command x) arg`:                                       true,
-		`$text | iex`:                                                 true,
-		`iex $text`:                                                   true,
-		`$block.Invoke()`:                                             true,
+		`1..3 | % { $_ * 2 }`:   false,
+		`& $cmd arg`:            true,
+		`. $script`:             true,
+		`& "$env:TEMP\x.exe"`:   true,
+		`& (Get-Command x) arg`: true,
+		`$text | iex`:           true,
+		`iex $text`:             true,
+		`$block.Invoke()`:       true,
 	} {
 		if s := ParseAs(PowerShell, line); len(s.Hidden()) > 0 != hides {
 			t.Errorf("%s hides %q, want %v", line, s.Hidden(), hides)

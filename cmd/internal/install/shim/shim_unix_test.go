@@ -192,7 +192,7 @@ func TestOpenClaw(t *testing.T) {
 	p := run(t, "openclaw", shim.Options{}, "")
 	for name, tt := range map[string]struct{ line, want string }{
 		"nothing":     {fmt.Sprintf(tool, "ls"), ""},
-		"block":       {fmt.Sprintf(tool, "rm -rf x"), `{"block":true,"blockReason":"Use trash.\n`+wayOut+`"}`},
+		"block":       {fmt.Sprintf(tool, "rm -rf x"), `{"block":true,"blockReason":"Use trash.\n` + wayOut + `"}`},
 		"ask":         {fmt.Sprintf(tool, "git push"), `{"requireApproval":{"description":"Really?","title":"grapnel"}}`},
 		"change":      {fmt.Sprintf(tool, "echo sk-1"), `{"params":{"command":"echo sk-***","timeout":7}}`},
 		"run":         {`{"hook":"before_agent_run","args":[{"prompt":"hi","messages":[]},{"sessionId":"s1"}]}`, ""},
@@ -216,7 +216,7 @@ func TestOpenClaw(t *testing.T) {
 	// A call through another tool is reported twice and counts once, under its own name.
 	for line, want := range map[string]string{
 		`{"hook":"before_tool_call","args":[{"toolName":"tool_call","params":{"id":"exec","args":{"command":"rm -rf x"}},"toolCallId":"c"},{}]}`:      "null",
-		`{"hook":"before_tool_call","args":[{"toolName":"exec","params":{"command":"rm -rf x"},"toolCallId":"tool_search_code:c:exec:1"},{"a":"b"}]}`: `{"block":true,"blockReason":"Use trash.\n`+wayOut+`"}`,
+		`{"hook":"before_tool_call","args":[{"toolName":"exec","params":{"command":"rm -rf x"},"toolCallId":"tool_search_code:c:exec:1"},{"a":"b"}]}`: `{"block":true,"blockReason":"Use trash.\n` + wayOut + `"}`,
 	} {
 		if h := p.call(line); text(h.Result) != want {
 			t.Errorf("%s: %s, want %s", line, text(h.Result), want)
