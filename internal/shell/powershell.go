@@ -483,6 +483,7 @@ func (w *walker) removeItem(_ string, args []Word, at place) {
 				word := args[i]
 				if word.Literal {
 					word.Text = strings.TrimSpace(piece)
+					word.glob = strings.ContainsAny(piece, "*?")
 				}
 				if word.Literal && word.Text == "" {
 					continue

@@ -656,6 +656,7 @@ var table = []program{
 		files: "*=d random-source=r",
 	},
 	{name: "shutdown", style: flat, flags: "r=reboot h=halt H=halt P=poweroff p=poweroff c=cancel f=force"},
+	{name: "shx", style: flat | early, runs: runsCommand},
 	{name: "socat", style: flat, does: "*=socat", files: "*=n"},
 	{name: "sort", style: flat | shortens, args: "o output k key t field-separator S buffer-size T temporary-directory parallel compress-program", line: "compress-program", files: "*=r o=w output=w t=n T=n"},
 	{name: "source", style: flat | early, runs: runsSource, files: "1=x *=n"},
