@@ -367,7 +367,7 @@ var table = []program{
 		flags: "a=annotate s=sign u=local-user f=force d=delete v=verify l=list m=message F=file e=edit", longs: "create-reflog",
 		files: "m=n message=n F=r file=r *=n",
 	},
-	{name: "git worktree", style: shortens, args: "b B reason expire", flags: "f=force d=detach q=quiet n=dry-run v=verbose", longs: "lock"},
+	{name: "git worktree", style: shortens, args: "b B reason expire", flags: "f=force d=detach q=quiet n=dry-run v=verbose", longs: "lock", files: "2=w *=n"},
 	{name: "gnome-terminal", style: flat | early, runs: runsCommand, args: "title working-directory profile command e", line: "command e", does: "x=command"},
 	{name: "gnuplot", style: flat, args: "e c", does: "e=gnuplot", files: "*=x"},
 	{
