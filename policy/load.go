@@ -194,7 +194,7 @@ func (req Request) loadAll() Set { //nolint:gocognit // the order of the steps i
 		req.Counter = &memory{}
 	}
 	recorder := &pastRecorder{past: &sessionPast{req.Counter, req.facts.Now()}, facts: req.facts}
-	req.facts.Past = recorder.past.of
+	req.facts.Past, req.facts.Session = recorder.past.of, recorder.past.files
 	if req.Event != nil {
 		req.early = req.facts.Early(req.Event)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/glob"
+	"github.com/grapnel-dev/grapnel/internal/loss"
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/prefilter"
@@ -767,6 +768,8 @@ func (p *fileParser) wordsOf(n *yaml.Node, k *match.Key) []string {
 		return p.each(n, p.agent)
 	case match.FormSecret:
 		return p.secretIDs(n, k.Name)
+	case match.FormLoss:
+		return p.each(n, func(n *yaml.Node) { p.oneOf(n, loss.Words()...) })
 	case match.FormShell:
 		if n.Text != match.ShellUnknown && n.Text != match.ShellRedirection {
 			p.fail(n, "write `shell: unknown` or `shell: redirection`; to select the shell of an agent, write `tool: shell`",

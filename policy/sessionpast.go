@@ -23,9 +23,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/shell"
 )
 
-// sessionPast remembers which files the calls of a session wrote, and what they linked and moved.
-// Rules about commands then also see the commands of a script that the session wrote, when a later
-// call runs it.
+// sessionPast remembers which files the calls of a session wrote, which directories they made, and what
+// they linked and moved. Rules about commands then also see the commands of a script that the session
+// wrote, when a later call runs it, and rules about deletions know what was not there before the session.
 //
 // It stores paths. Commands come from the file itself when it is run. The text that a call writes
 // is stored for a short time only, because the next call may begin before the file is there.
@@ -50,6 +50,7 @@ const (
 // the session reads it.
 type writtenPaths struct {
 	Files []string    // real paths, the newest last
+	Made  []string    // real paths of directories that did not exist, the newest last
 	Moves []movedPath // the newest last
 }
 
@@ -68,6 +69,8 @@ func readPaths(kept []byte) (paths writtenPaths, err error) {
 			continue
 		}
 		switch fields := strings.Split(line, "\t"); len(fields) {
+		case 2:
+			paths.Made = append(paths.Made, fields[1])
 		case 3:
 			at, wrong := strconv.ParseInt(fields[0], 10, 64)
 			paths.Moves, err = append(paths.Moves, movedPath{fields[1], fields[2], time.Unix(0, at)}), errors.Join(err, wrong)
@@ -121,6 +124,31 @@ func (p *sessionPast) of(ev *grapnel.Event, scripts func() []*shell.Script) *she
 	}
 	slices.Reverse(past.Moved) // as in a line: what was moved first comes first
 	return past
+}
+
+// files implements match.SessionOf. What was moved into a directory existed before.
+func (p *sessionPast) files(ev *grapnel.Event) match.SessionFiles {
+	kept, err := counted(p.counter, p.key(ev))
+	if err != nil || len(kept) == 0 {
+		return match.SessionFiles{}
+	}
+	paths, err := readPaths(kept)
+	if err != nil {
+		return match.SessionFiles{}
+	}
+	return match.SessionFiles{
+		Made: func(path string) bool {
+			return slices.ContainsFunc(paths.Made, func(made string) bool { return within(made, path) }) &&
+				!slices.ContainsFunc(paths.Moves, func(m movedPath) bool { return within(path, m.To) || within(m.To, path) })
+		},
+		Wrote: func(path string) bool { return slices.Contains(paths.Files, path) },
+	}
+}
+
+// within reports whether a path is a directory or below it.
+func within(dir, path string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel)
 }
 
 // relativeTo returns a path relative to dir, if the path is inside of it.
@@ -249,8 +277,8 @@ func (r *pastRecorder) Match(came *grapnel.Event, v *grapnel.Verdict) (bool, err
 	return slices.ContainsFunc(ev.Tool.Commands, mayWrite), nil
 }
 
-// writers are parts of shell lines that write, link, move or delete files without a redirection.
-var writers = []string{"tee", "mv", "ln", "cp", "mount", "curl", "wget", "install", "rm", "sed -i"}
+// writers are parts of shell lines that write, make, link, move or delete files without a redirection.
+var writers = []string{"tee", "mv", "ln", "cp", "mount", "curl", "wget", "install", "rm", "sed -i", "mkdir", "clone", "worktree", "move", "rename"}
 
 // mayWrite reports whether a shell line may write, link, move or delete a file. It may report true
 // for a line that does not. Most lines are ruled out here without parsing them.
@@ -265,7 +293,7 @@ func mayWrite(line string) bool {
 func (r *pastRecorder) Mark(_ context.Context, came *grapnel.Event, v *grapnel.Verdict) error {
 	ev := happened(came, v)
 	did := r.did(ev)
-	if len(did.files)+len(did.moves)+len(did.deleted) == 0 {
+	if len(did.files)+len(did.made)+len(did.moves)+len(did.deleted) == 0 {
 		return nil
 	}
 	var errs []error
@@ -301,6 +329,7 @@ func (r *pastRecorder) Mark(_ context.Context, came *grapnel.Event, v *grapnel.V
 type deeds struct {
 	cwd     string
 	files   []string
+	made    []string // directories that do not exist yet, the topmost one of each path
 	deleted []string
 	moves   []movedPath
 	texts   map[string]shell.Text
@@ -340,6 +369,9 @@ func (d *deeds) line(script *shell.Script) {
 				d.deleted = append(d.deleted, home.Absolute(file.Path, d.cwd))
 			case file.Use == shell.UseWrite:
 				d.write(file.Path)
+				if !moves(&script.Commands[i]) {
+					d.make(match.RealPath(home.Absolute(file.Path, d.cwd)))
+				}
 			}
 		}
 	}
@@ -355,8 +387,14 @@ func (d *deeds) line(script *shell.Script) {
 	}
 }
 
+// moves reports whether a command may move what was there before the session.
+func moves(c *shell.Command) bool {
+	return slices.Contains([]string{"mv", "rsync", "ln"}, c.Name) || c.Name == "git" && slices.ContainsFunc(c.Args, func(w shell.Word) bool { return w.Text == "mv" })
+}
+
 // write adds a written file and returns its real path, or "" if it is not stored.
 func (d *deeds) write(name string) string {
+	d.make(filepath.Dir(match.RealPath(home.Absolute(name, d.cwd))))
 	if !runnable(name) {
 		return ""
 	}
@@ -368,6 +406,24 @@ func (d *deeds) write(name string) string {
 		d.files = append(d.files, path)
 	}
 	return path
+}
+
+// make adds the topmost directory that does not exist of a path that is written. The agent's directory
+// exists, so that a session makes nothing above it.
+func (d *deeds) make(path string) {
+	top := ""
+	for dir := path; absent(dir); dir = filepath.Dir(dir) {
+		top = dir
+	}
+	if top != "" && !within(top, d.cwd) && storable(top) && !slices.Contains(d.made, top) {
+		d.made = append(d.made, top)
+	}
+}
+
+// absent reports whether a file certainly does not exist.
+func absent(name string) bool {
+	_, err := os.Lstat(name)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // dataFiles are the ends of names of files that programs write all the time and that are never run.
@@ -395,6 +451,11 @@ func (w *writtenPaths) add(d deeds, now time.Time) (changed bool) {
 		w.Moves, changed = append(w.Moves, m), true
 	}
 	w.Moves = w.Moves[max(0, len(w.Moves)-maxPastMoves):]
+	for _, path := range d.made {
+		if !slices.Contains(w.Made, path) {
+			w.Made, changed = append(w.Made, path), true
+		}
+	}
 	for _, path := range d.files {
 		if i := slices.Index(w.Files, path); i < 0 {
 			w.Files, changed = append(w.Files, path), true
@@ -412,6 +473,9 @@ func (w *writtenPaths) encode() []byte {
 		for _, m := range w.Moves {
 			b = fmt.Appendf(b, "%d\t%s\t%s\n", m.At.UnixNano(), m.From, m.To)
 		}
+		for _, path := range w.Made {
+			b = fmt.Appendf(b, "\t%s\n", path)
+		}
 		for _, path := range w.Files {
 			b = append(append(b, path...), '\n')
 		}
@@ -419,6 +483,7 @@ func (w *writtenPaths) encode() []byte {
 			return b
 		}
 		w.Files = w.Files[(len(w.Files)+3)/4:]
+		w.Made = w.Made[(len(w.Made)+3)/4:]
 		w.Moves = w.Moves[(len(w.Moves)+3)/4:]
 	}
 }

@@ -22,6 +22,7 @@ type Facts struct {
 	Event      *grapnel.Event
 	lines      *parsedLines // nil = parsed lines are not cached
 	pastOf     PastOf
+	session    SessionOf
 	keptPast   lazy[*shell.Past]
 	programs   []string   // programs in the rules of the policy
 	ruleIndex  *ruleIndex // index of these rules
@@ -37,6 +38,7 @@ type Facts struct {
 	keptInput  lazy[any]
 
 	keptCheckouts lazy[*checkouts]
+	keptDeletions lazy[*deletions]
 
 	lowering   sync.Mutex // protects lowered, dirs and packs
 	lowered    []*prefilter.Text
@@ -195,8 +197,9 @@ type FactCache struct {
 
 	Secrets *secret.Rules // secret rules of the policy whose rules are being compiled
 
-	Clock func() time.Time // nil = time.Now
-	Past  PastOf
+	Clock   func() time.Time // nil = time.Now
+	Past    PastOf
+	Session SessionOf // nil = not known
 
 	// In the cache of a rule that is compiled later: the cache of the other rules.
 	first *FactCache
@@ -244,7 +247,7 @@ func (c *FactCache) Of(ev *grapnel.Event) *Facts {
 // Early returns the facts of an event before all hooks are built. They share parsed lines with
 // later facts, but have no data about rules.
 func (c *FactCache) Early(ev *grapnel.Event) *Facts {
-	return &Facts{Event: ev, lines: &c.lines, pastOf: c.Past}
+	return &Facts{Event: ev, lines: &c.lines, pastOf: c.Past, session: c.Session}
 }
 
 func (c *FactCache) older(ev *grapnel.Event) *Facts {
@@ -253,7 +256,7 @@ func (c *FactCache) older(ev *grapnel.Event) *Facts {
 			return f
 		}
 	}
-	f := &Facts{Event: ev, lines: &c.lines, pastOf: c.Past, programs: c.programs, ruleIndex: &c.ruleIndex}
+	f := &Facts{Event: ev, lines: &c.lines, pastOf: c.Past, session: c.Session, programs: c.programs, ruleIndex: &c.ruleIndex}
 	c.other[c.next.Add(1)%uint32(len(c.other))].Store(f)
 	c.last.Store(f)
 	return f
@@ -279,7 +282,7 @@ func (f *Facts) eachCall() []*Facts {
 	for i := range f.Event.Calls {
 		one := *f.Event
 		one.Tool, one.Calls = &f.Event.Calls[i], nil
-		calls = append(calls, &Facts{Event: &one, lines: f.lines, pastOf: f.pastOf, programs: f.programs, ruleIndex: f.ruleIndex})
+		calls = append(calls, &Facts{Event: &one, lines: f.lines, pastOf: f.pastOf, session: f.session, programs: f.programs, ruleIndex: f.ruleIndex})
 	}
 	return calls
 }

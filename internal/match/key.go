@@ -40,6 +40,7 @@ const (
 	FormBranch              // the name of a branch or of a reference, a glob, or /RE2/
 	FormSecret              // the ID of a secret rule, a glob, or true
 	FormShell               // one of the words of shell
+	FormLoss                // one of loss.Words
 )
 
 // The words of the key shell.
@@ -97,6 +98,11 @@ var Keys = []Key{
 		Name: "pushes", tool: true, Words: func(m *policyfile.Match) *[]string { return &m.Pushes }, Form: FormBranch,
 		got: (*Facts).pushed, fits: func(c *compiled, f *Facts) bool { return c.fitsCommands(f, nil) },
 		covers: coversGlob,
+	},
+	{
+		Name: "deletes", tool: true, Words: func(m *policyfile.Match) *[]string { return &m.Deletes }, Form: FormLoss,
+		got: (*Facts).deleted, fits: func(c *compiled, f *Facts) bool { return c.fitsCommands(f, nil) },
+		covers: coversNothing,
 	},
 	{
 		Name: "shell", tool: true, Words: func(m *policyfile.Match) *[]string { return &m.Shell },

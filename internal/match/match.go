@@ -12,6 +12,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/loss"
 	"github.com/grapnel-dev/grapnel/internal/shell"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -71,9 +72,10 @@ type compiled struct {
 	writes    []string
 	firsts    [3][]string // firstPiece of each path pattern
 	url, host []Glob
-	branch    []Glob // for the checkouts in which commands work
-	pushes    []Glob // for what commands change in remote repositories
-	sorts     int    // number of keys for commands, paths and addresses that are set; branch and pushes are for commands
+	branch    []Glob     // for the checkouts in which commands work
+	pushes    []Glob     // for what commands change in remote repositories
+	deletes   loss.Class // what commands delete; without a pattern, Command has the programs that delete
+	sorts     int        // number of keys for commands, paths and addresses that are set; branch and pushes are for commands
 
 	reading Reading
 	source  *policyfile.Match // as in the file, for explanations
@@ -141,16 +143,20 @@ func (cache *FactCache) compile(m *policyfile.Match, r Reading) (*compiled, erro
 	}
 	c := &compiled{
 		tool: NewGlobs(m.Tool), unknown: slices.Contains(m.Shell, ShellUnknown), redirect: slices.Contains(m.Shell, ShellRedirection), ended: m.Failed,
-		path: m.Path, reads: m.Reads, writes: m.Writes, url: NewGlobs(m.URL), host: NewGlobs(lowerWords(m.Host)), branch: NewGlobs(m.Branch), pushes: NewGlobs(m.Pushes), reading: r, source: m,
+		path: m.Path, reads: m.Reads, writes: m.Writes, url: NewGlobs(m.URL), host: NewGlobs(lowerWords(m.Host)), branch: NewGlobs(m.Branch), pushes: NewGlobs(m.Pushes), deletes: loss.Of(m.Deletes), reading: r, source: m,
 	}
 	for key, patterns := range c.paths() {
 		for _, pattern := range patterns {
 			c.firsts[key] = append(c.firsts[key], firstPiece(pattern))
 		}
 	}
-	block := make([]command, len(m.Command))
-	c.Command = make([]*command, len(m.Command))
-	for i, source := range m.Command {
+	commands := m.Command
+	if c.deletes != 0 && len(commands) == 0 {
+		commands = shell.Deleters()
+	}
+	block := make([]command, len(commands))
+	c.Command = make([]*command, len(commands))
+	for i, source := range commands {
 		p := &block[i]
 		p.source, p.program = source, -1
 		if cache.first == nil {
@@ -562,7 +568,8 @@ func (m *Matcher) MatchesCommand(f *Facts, script *shell.Script, i int) bool {
 // fitsCommand reports whether one command of a script fits the command patterns, and works in a
 // checkout and pushes as the match says.
 func (c *compiled) fitsCommand(f *Facts, script *shell.Script, i int) bool {
-	return (len(c.Command) == 0 && c.git() || c.fitsPatterns(f, script, i)) && (!c.git() || c.fitsCheckout(f, script, i))
+	return (len(c.Command) == 0 && c.git() || c.fitsPatterns(f, script, i)) && (!c.git() || c.fitsCheckout(f, script, i)) &&
+		(c.deletes == 0 || c.fitsDeletes(f, script, i))
 }
 
 func (c *compiled) fitsPatterns(f *Facts, script *shell.Script, i int) bool {
@@ -765,8 +772,9 @@ func (m *Matcher) explain(f *Facts) string {
 			add("tool", g.source, ev.Tool.Name)
 		}
 	}
+	words = append(words, c.deletedParts(f)...)
 	for _, p := range c.Command {
-		if cmd, found := f.find(p, shell.Yes); found {
+		if cmd, found := f.find(p, shell.Yes); found && len(c.source.Command) > 0 {
 			add("command", p.source, cmd.String())
 		}
 	}

@@ -156,8 +156,9 @@ type Command struct {
 type Match struct {
 	Tool     []string  `json:"tool,omitempty"`
 	Command  []string  `json:"command,omitempty"`
-	Branch   []string  `json:"branch,omitempty"` // of the checkout in which a command works
-	Pushes   []string  `json:"pushes,omitempty"` // what a command changes in a remote repository
+	Branch   []string  `json:"branch,omitempty"`  // of the checkout in which a command works
+	Pushes   []string  `json:"pushes,omitempty"`  // what a command changes in a remote repository
+	Deletes  []string  `json:"deletes,omitempty"` // what a command deletes, see package loss
 	Shell    []string  `json:"shell,omitempty"`
 	Path     []string  `json:"path,omitempty"`
 	Reads    []string  `json:"reads,omitempty"`
