@@ -10,2001 +10,1808 @@ import (
 
 // all lists the packs in alphabetical order.
 var all = []packindex.Pack{
-	{Name: "destructive", Version: 7, Digest: "283b8392356d5ae06d73f2398f6caa0db432b8662f6884c5117a0360c13144e3", Begins: "[a-za-z_:.%]" +
-		"\t\x91\n" +
+	{Name: "destructive", Version: 7, Digest: "6b9f6bb3a869c576d5e15a9d82b06f3881a6b8baf2b7b728ec9f5714c5feda43", Begins: "[a-za-z_:.%]" +
+		"\t\x95\n" +
 		"bomb*" +
-		"\t\x91\n" +
+		"\t\x95\n" +
 		"cpio /" +
-		"\t\x8c\n" +
-		"del /f" +
-		"\t\x82\n" +
-		"del /s" +
-		"\t\x82\n" +
+		"\t\x90\n" +
 		"fork*" +
-		"\t\x91\n" +
+		"\t\x95\n" +
 		"kafka-consumer-groups*" +
-		"\t\xa0\n" +
+		"\t\xa4\n" +
 		"kafka-delete-records*" +
-		"\t\xa0\n" +
+		"\t\xa4\n" +
 		"mkfs*" +
-		"\t\x89\n" +
+		"\t\x8d\n" +
 		"newfs*" +
-		"\t\x89\n" +
-		"powershell*" +
-		"\t\x82\n" +
-		"pwsh*" +
-		"\t\x82\n" +
-		"rd /s" +
-		"\t\x82\n" +
+		"\t\x8d\n" +
 		"takeown /f" +
-		"\t\x8a\n" +
+		"\t\x8e\n" +
 		"\x00alembic downgrade" +
-		"\t\xa0\n" +
+		"\t\xa4\n" +
 		"aliyun" +
-		"\t\xa7\xa8\n" +
+		"\t\xab\xac\n" +
 		"amplify delete" +
-		"\t\xa8\n" +
+		"\t\xac\n" +
 		"anaconda remove" +
-		"\t\x9b\n" +
+		"\t\x9f\n" +
 		"ansible" +
-		"\t\x02a\xaa" +
-		"\x02m\xaa\n" +
+		"\t\x02a\xae" +
+		"\x02m\xae\n" +
 		"apk del" +
-		"\t\x92\n" +
+		"\t\x96\n" +
 		"apprunner" +
-		"\t\xa8\n" +
+		"\t\xac\n" +
 		"apt purge" +
-		"\t\x92\n" +
+		"\t\x96\n" +
 		"apt remove" +
-		"\t\x92\n" +
+		"\t\x96\n" +
 		"apt-get autoremove" +
-		"\t\x02--allow\x92\n" +
+		"\t\x02--allow\x96\n" +
 		"apt-get purge" +
-		"\t\x92\n" +
+		"\t\x96\n" +
 		"apt-get remove" +
-		"\t\x92\n" +
+		"\t\x96\n" +
 		"argocd app" +
-		"\t\xa4\n" +
+		"\t\xa8\n" +
 		"argocd cluster" +
-		"\t\xa4\n" +
+		"\t\xa8\n" +
 		"argocd proj" +
-		"\t\xa4\n" +
+		"\t\xa8\n" +
 		"artisan db:wipe" +
-		"\t\xa0\n" +
+		"\t\xa4\n" +
 		"artisan migrate:fresh" +
-		"\t\xa0\n" +
+		"\t\xa4\n" +
 		"artisan migrate:refresh" +
-		"\t\xa0\n" +
+		"\t\xa4\n" +
 		"artisan migrate:reset" +
-		"\t\xa0\n" +
+		"\t\xa4\n" +
 		"atlas clusters" +
-		"\t\xa0\n" +
+		"\t\xa4\n" +
 		"atlas schema" +
-		"\t\xa0\n" +
+		"\t\xa4\n" +
 		"atrm" +
-		"\t\x8c\n" +
+		"\t\x90\n" +
 		"auditctl" +
-		"\t\x02D\x92\n" +
+		"\t\x02D\x96\n" +
 		"auditctl 0" +
-		"\t\x02e\x92\n" +
+		"\t\x02e\x96\n" +
 		"awk" +
-		"\t\x01syste\x8b\n" +
+		"\t\x01syste\x8f\n" +
 		"aws" +
-		"\t\xa8\n" +
+		"\t\xac\n" +
 		"aws autoscaling" +
-		"\t\x02--desir\xa8" +
-		"\x02--min-s\xa8\n" +
+		"\t\x02--desir\xac" +
+		"\x02--min-s\xac\n" +
 		"aws backup" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"aws cloudformation" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"aws cloudtrail" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"aws configservice" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"aws docdb" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"aws dynamodb" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"aws ec2" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"aws ecs" +
-		"\t\xa7" +
-		"\x02--desir\xa8\n" +
+		"\t\xab" +
+		"\x02--desir\xac\n" +
 		"aws efs" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"aws eks" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"aws elasticache" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"aws es" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"aws glacier" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"aws guardduty" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"aws kms" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"aws logs" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"aws neptune" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"aws opensearch" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"aws organizations" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"aws rds" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"aws redshift" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"aws route53" +
-		"\t\xa7\xa8\n" +
+		"\t\xab\xac\n" +
 		"aws route53domains" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"aws s3" +
-		"\t\xa8" +
-		"\x02--delet\xa7" +
-		"\x02--force\xa7" +
-		"\x02--recur\xa7\n" +
+		"\t\xac" +
+		"\x02--delet\xab" +
+		"\x02--force\xab" +
+		"\x02--recur\xab\n" +
 		"aws s3api" +
-		"\t\xa7\xa8\n" +
+		"\t\xab\xac\n" +
 		"aws secretsmanager" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"aws-nuke" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"az" +
-		"\t\xa8\n" +
+		"\t\xac\n" +
 		"az account" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"az ad" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"az aks" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"az cosmosdb" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"az group" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"az keyvault" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"az sql" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"az storage" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"az vm" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"azcopy remove" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"azd down" +
-		"\t\xa9\n" +
+		"\t\xad\n" +
 		"azd up" +
-		"\t\x02--force\xaa\n" +
+		"\t\x02--force\xae\n" +
 		"badblocks" +
-		"\t\x02w\x89\n" +
+		"\t\x02w\x8d\n" +
 		"bash" +
-		"\t\x91\n" +
+		"\t\x95\n" +
 		"bcdedit" +
-		"\t\x8c\n" +
+		"\t\x90\n" +
 		"beeline" +
-		"\t\x9c\x9e\n" +
+		"\t\xa0\xa2\n" +
 		"bfg" +
-		"\t\x96\n" +
+		"\t\x9a\n" +
 		"blkdiscard" +
-		"\t\x89\n" +
+		"\t\x8d\n" +
 		"boom" +
-		"\t\x91\n" +
+		"\t\x95\n" +
 		"borg delete" +
-		"\t\xa0\n" +
+		"\t\xa4\n" +
 		"borg prune" +
-		"\t\xa0\n" +
+		"\t\xa4\n" +
 		"bosh delete-deployment" +
-		"\t\xa9\n" +
+		"\t\xad\n" +
 		"bq" +
-		"\t\x9c\x9e\n" +
+		"\t\xa0\xa2\n" +
 		"bq rm" +
-		"\t\xa8" +
-		"\x02f\xa7" +
-		"\x02r\xa7\n" +
+		"\t\xac" +
+		"\x02f\xab" +
+		"\x02r\xab\n" +
 		"btrfs device" +
-		"\t\x89\n" +
+		"\t\x8d\n" +
 		"btrfs subvolume" +
-		"\t\x89\n" +
-		"bun" +
-		"\t\x02e\x8b\n" +
+		"\t\x8d\n" +
 		"bun publish" +
-		"\t\x9b\n" +
+		"\t\x9f\n" +
 		"bw delete" +
-		"\t\xa8\n" +
+		"\t\xac\n" +
 		"caprover apprm" +
-		"\t\xa8\n" +
+		"\t\xac\n" +
 		"cargo owner" +
-		"\t\x02--remov\x9b\n" +
+		"\t\x02--remov\x9f\n" +
 		"cargo publish" +
-		"\t\x9b\n" +
+		"\t\x9f\n" +
 		"cargo yank" +
-		"\t\x9b\n" +
+		"\t\x9f\n" +
 		"cat" +
-		"\t\x01dev\x89\n" +
+		"\t\x01dev\x8d\n" +
 		"cdk deploy" +
-		"\t\x02--requi\xaa\n" +
+		"\t\x02--requi\xae\n" +
 		"cdk destroy" +
-		"\t\xa9\n" +
+		"\t\xad\n" +
 		"cdktf destroy" +
-		"\t\xa9\n" +
+		"\t\xad\n" +
 		"cf" +
-		"\t\xa8\n" +
+		"\t\xac\n" +
 		"cf delete" +
-		"\t\xa8\n" +
+		"\t\xac\n" +
 		"cfdisk" +
-		"\t\x89\n" +
+		"\t\x8d\n" +
 		"changeset publish" +
-		"\t\x9b\n" +
+		"\t\x9f\n" +
 		"chattr" +
-		"\t\x8a\n" +
+		"\t\x8e\n" +
 		"chflags" +
-		"\t\x02R\x8a\n" +
+		"\t\x02R\x8e\n" +
 		"chgrp" +
-		"\t\x02R--recur\x8a\n" +
+		"\t\x02R--recur\x8e\n" +
 		"chkconfig" +
-		"\t\x92\n" +
+		"\t\x96\n" +
 		"chmod" +
-		"\t\x8a\n" +
+		"\t\x8e\n" +
 		"chown" +
-		"\t\x01etc\x8a" +
-		"\x01usr\x8a" +
-		"\x02R--recur\x8a\n" +
+		"\t\x01etc\x8e" +
+		"\x01usr\x8e" +
+		"\x02R--recur\x8e\n" +
 		"chpasswd" +
-		"\t\x8c\n" +
+		"\t\x90\n" +
 		"chroot" +
-		"\t\xa3\n" +
+		"\t\xa7\n" +
 		"cipher" +
-		"\t\x87\n" +
+		"\t\x8b\n" +
 		"clear-disk" +
-		"\t\x89\n" +
+		"\t\x8d\n" +
 		"clickhouse" +
-		"\t\x9c\x9e\n" +
+		"\t\xa0\xa2\n" +
 		"clickhouse-client" +
-		"\t\x9c\x9e\n" +
+		"\t\xa0\xa2\n" +
 		"cloud-nuke" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"cockroach" +
-		"\t\x9c\x9e\n" +
+		"\t\xa0\xa2\n" +
 		"colima delete" +
-		"\t\xa2\n" +
+		"\t\xa6\n" +
 		"conda remove" +
-		"\t\x02--all\x9b\n" +
+		"\t\x02--all\x9f\n" +
 		"consul kv" +
-		"\t\xa0\n" +
+		"\t\xa4\n" +
 		"convox apps" +
-		"\t\xa8\n" +
+		"\t\xac\n" +
 		"copilot" +
-		"\t\xa8\n" +
+		"\t\xac\n" +
 		"cp" +
-		"\t\x87" +
-		"\x01bin\x8c" +
-		"\x01boot\x8c" +
-		"\x01dev\x89" +
-		"\x01disk\x89" +
-		"\x01etc\x8c" +
-		"\x01lib\x8c" +
-		"\x01nvme\x89" +
-		"\x01sbin\x8c" +
-		"\x01usr\x8c\n" +
+		"\t\x8b" +
+		"\x01bin\x90" +
+		"\x01boot\x90" +
+		"\x01dev\x8d" +
+		"\x01disk\x8d" +
+		"\x01etc\x90" +
+		"\x01lib\x90" +
+		"\x01nvme\x8d" +
+		"\x01sbin\x90" +
+		"\x01usr\x90\n" +
 		"cqlsh" +
-		"\t\x9c\x9e\n" +
+		"\t\xa0\xa2\n" +
 		"crane delete" +
-		"\t\xa2\n" +
+		"\t\xa6\n" +
 		"crictl rm" +
-		"\t\x02a\xa4\n" +
+		"\t\x02a\xa8\n" +
 		"crictl rmi" +
-		"\t\x02--prune\xa4\n" +
+		"\t\x02--prune\xa8\n" +
 		"crontab" +
-		"\t\x01null\x8c" +
-		"\x02r\x8c\n" +
+		"\t\x01null\x90" +
+		"\x02r\x90\n" +
 		"crossplane" +
-		"\t\xa9\n" +
+		"\t\xad\n" +
 		"cryptsetup erase" +
-		"\t\x89\n" +
+		"\t\x8d\n" +
 		"cryptsetup luksErase" +
-		"\t\x89\n" +
+		"\t\x8d\n" +
 		"cryptsetup luksFormat" +
-		"\t\x89\n" +
+		"\t\x8d\n" +
 		"cryptsetup luksKillSlot" +
-		"\t\x89\n" +
+		"\t\x8d\n" +
 		"cryptsetup luksRemoveKey" +
-		"\t\x89\n" +
+		"\t\x8d\n" +
 		"cryptsetup reencrypt" +
-		"\t\x89\n" +
+		"\t\x8d\n" +
 		"csrutil disable" +
-		"\t\x8c\n" +
+		"\t\x90\n" +
 		"curl" +
-		"\t\x01_dele\xa1" +
-		"\x02X--reque\xa1\n" +
+		"\t\x01_dele\xa5" +
+		"\x02X--reque\xa5\n" +
 		"datadog-ci" +
-		"\t\xa8\n" +
+		"\t\xac\n" +
 		"dbmate drop" +
-		"\t\xa0\n" +
+		"\t\xa4\n" +
 		"dd" +
-		"\t\x87\x89\x8c\n" +
+		"\t\x8b\x8d\x90\n" +
+		"del" +
+		"\t\x80\x81\x82\x83\x84\x85\n" +
 		"delgroup" +
-		"\t\x8c\n" +
+		"\t\x90\n" +
 		"deluser" +
-		"\t\x8c\n" +
-		"deno eval" +
-		"\t\x01Deno.\x8b\n" +
+		"\t\x90\n" +
 		"deno publish" +
-		"\t\x9b\n" +
+		"\t\x9f\n" +
 		"diesel database" +
-		"\t\xa0\n" +
+		"\t\xa4\n" +
 		"diskpart" +
-		"\t\x89\n" +
+		"\t\x8d\n" +
 		"diskutil" +
-		"\t\x89\n" +
+		"\t\x8d\n" +
 		"diskutil apfs" +
-		"\t\x89\n" +
+		"\t\x8d\n" +
 		"diskutil partitionDisk" +
-		"\t\x89\n" +
+		"\t\x8d\n" +
 		"diskutil reformat" +
-		"\t\x89\n" +
+		"\t\x8d\n" +
 		"diskutil secureErase" +
-		"\t\x89\n" +
+		"\t\x8d\n" +
 		"diskutil zeroDisk" +
-		"\t\x89\n" +
+		"\t\x8d\n" +
 		"django-admin flush" +
-		"\t\xa0\n" +
+		"\t\xa4\n" +
 		"dmsetup" +
-		"\t\x89\n" +
+		"\t\x8d\n" +
 		"dnf remove" +
-		"\t\x92\n" +
+		"\t\x96\n" +
 		"docker builder" +
-		"\t\x02--all\xa2" +
-		"\x02a\xa2\n" +
+		"\t\x02--all\xa6" +
+		"\x02a\xa6\n" +
 		"docker buildx" +
-		"\t\x02--all\xa2" +
-		"\x02a\xa2\n" +
+		"\t\x02--all\xa6" +
+		"\x02a\xa6\n" +
 		"docker compose" +
-		"\t\x02--privi\xa3" +
-		"\x02--rmi\xa2" +
-		"\x02f--force\xa2" +
-		"\x02v\xa2" +
-		"\x02v--volum\xa2" +
-		"\x02vv--volum\xa2\n" +
+		"\t\x02--privi\xa7" +
+		"\x02--rmi\xa6" +
+		"\x02f--force\xa6" +
+		"\x02v\xa6" +
+		"\x02v--volum\xa6" +
+		"\x02vv--volum\xa6\n" +
 		"docker config" +
-		"\t\xa2\n" +
+		"\t\xa6\n" +
 		"docker container" +
-		"\t\xa2" +
-		"\x02--privi\xa3" +
-		"\x02v\xa3\n" +
+		"\t\xa6" +
+		"\x02--privi\xa7" +
+		"\x02v\xa7\n" +
 		"docker context" +
-		"\t\xa2\n" +
+		"\t\xa6\n" +
 		"docker create" +
-		"\t\x02--privi\xa3" +
-		"\x02v--volum\xa3\n" +
+		"\t\x02--privi\xa7" +
+		"\x02v--volum\xa7\n" +
 		"docker exec" +
-		"\t\x02--privi\xa3\n" +
+		"\t\x02--privi\xa7\n" +
 		"docker image" +
-		"\t\xa2\n" +
+		"\t\xa6\n" +
 		"docker kill" +
-		"\t\xa2\n" +
+		"\t\xa6\n" +
 		"docker network" +
-		"\t\xa2\n" +
+		"\t\xa6\n" +
 		"docker node" +
-		"\t\xa2\n" +
+		"\t\xa6\n" +
 		"docker plugin" +
-		"\t\xa2\n" +
+		"\t\xa6\n" +
 		"docker push" +
-		"\t\x02a--all-t\xa2\n" +
+		"\t\x02a--all-t\xa6\n" +
 		"docker rm" +
-		"\t\xa2\n" +
+		"\t\xa6\n" +
 		"docker rmi" +
-		"\t\xa2\n" +
+		"\t\xa6\n" +
 		"docker run" +
-		"\t\x02--cap-a\xa3" +
-		"\x02--devic\xa3" +
-		"\x02--mount\xa3" +
-		"\x02--pid\xa3" +
-		"\x02--privi\xa3" +
-		"\x02v--volum\xa3\n" +
+		"\t\x02--cap-a\xa7" +
+		"\x02--devic\xa7" +
+		"\x02--mount\xa7" +
+		"\x02--pid\xa7" +
+		"\x02--privi\xa7" +
+		"\x02v--volum\xa7\n" +
 		"docker secret" +
-		"\t\xa2\n" +
+		"\t\xa6\n" +
 		"docker service" +
-		"\t\xa2\n" +
+		"\t\xa6\n" +
 		"docker stack" +
-		"\t\xa2\n" +
+		"\t\xa6\n" +
 		"docker stop" +
-		"\t\xa2\n" +
+		"\t\xa6\n" +
 		"docker swarm" +
-		"\t\x02--force\xa2" +
-		"\x02f\xa2\n" +
+		"\t\x02--force\xa6" +
+		"\x02f\xa6\n" +
 		"docker system" +
-		"\t\xa2\n" +
+		"\t\xa6\n" +
 		"docker volume" +
-		"\t\xa2\n" +
+		"\t\xa6\n" +
 		"docker-compose down" +
-		"\t\x02--rmi\xa2" +
-		"\x02--volum\xa2" +
-		"\x02v\xa2\n" +
+		"\t\x02--rmi\xa6" +
+		"\x02--volum\xa6" +
+		"\x02v\xa6\n" +
 		"docker-compose rm" +
-		"\t\x02f\xa2" +
-		"\x02v\xa2\n" +
+		"\t\x02f\xa6" +
+		"\x02v\xa6\n" +
 		"docker-machine rm" +
-		"\t\xa2\n" +
+		"\t\xa6\n" +
 		"doctl" +
-		"\t\xa8\n" +
+		"\t\xac\n" +
 		"doctl compute" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"doctl databases" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"doctl kubernetes" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"doctl projects" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"dokku" +
-		"\t\xa8\n" +
+		"\t\xac\n" +
 		"doppler" +
-		"\t\xa8\n" +
+		"\t\xac\n" +
 		"dotnet ef" +
-		"\t\xa0\n" +
+		"\t\xa4\n" +
 		"dotnet nuget" +
-		"\t\x9b\n" +
+		"\t\x9f\n" +
 		"dpkg" +
-		"\t\x02--purge\x92" +
-		"\x02P\x92" +
-		"\x02r\x92\n" +
+		"\t\x02--purge\x96" +
+		"\x02P\x96" +
+		"\x02r\x96\n" +
 		"drizzle-kit drop" +
-		"\t\xa0\n" +
+		"\t\xa4\n" +
 		"dropdb" +
-		"\t\xa0\n" +
+		"\t\xa4\n" +
 		"dropuser" +
-		"\t\xa0\n" +
+		"\t\xa4\n" +
 		"drush sql-drop" +
-		"\t\xa0\n" +
+		"\t\xa4\n" +
 		"drush sql:drop" +
-		"\t\xa0\n" +
+		"\t\xa4\n" +
 		"dscl" +
-		"\t\x8c\n" +
+		"\t\x90\n" +
 		"duckdb" +
-		"\t\x9c\x9e\n" +
+		"\t\xa0\xa2\n" +
 		"duplicity" +
-		"\t\xa0\n" +
+		"\t\xa4\n" +
 		"eas" +
-		"\t\xa8\n" +
+		"\t\xac\n" +
 		"eb terminate" +
-		"\t\xa8\n" +
+		"\t\xac\n" +
 		"efibootmgr" +
-		"\t\x02B\x8c" +
-		"\x02b\x8c\n" +
+		"\t\x02B\x90" +
+		"\x02b\x90\n" +
 		"eksctl delete" +
-		"\t\xa4\n" +
+		"\t\xa8\n" +
 		"etcdctl del" +
-		"\t\xa0\n" +
+		"\t\xa4\n" +
 		"etcdctl snapshot" +
-		"\t\xa4\n" +
+		"\t\xa8\n" +
 		"ex" +
-		"\t\x87\n" +
+		"\t\x8b\n" +
 		"expo" +
-		"\t\xa8\n" +
+		"\t\xac\n" +
 		"export" +
-		"\t\x92\n" +
+		"\t\x96\n" +
 		"fd" +
-		"\t\x02x\x82\n" +
+		"\t\x02x\x86\n" +
 		"fdisk" +
-		"\t\x89\n" +
+		"\t\x8d\n" +
 		"find" +
-		"\t\x82\x83\x86\n" +
+		"\t\x80\x81\x82\x83\x84\x85\x86\n" +
 		"firebase" +
-		"\t\xa8\n" +
+		"\t\xac\n" +
 		"firebase database:remove" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"firebase firestore:delete" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"firebase projects:delete" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"firewall-cmd" +
-		"\t\x02--panic\x92\n" +
+		"\t\x02--panic\x96\n" +
 		"flarectl" +
-		"\t\xa8\n" +
+		"\t\xac\n" +
 		"flask db" +
-		"\t\xa0\n" +
+		"\t\xa4\n" +
 		"flit publish" +
-		"\t\x9b\n" +
+		"\t\x9f\n" +
 		"flux delete" +
-		"\t\xa4\n" +
+		"\t\xa8\n" +
 		"flux uninstall" +
-		"\t\xa4\n" +
+		"\t\xa8\n" +
 		"fly" +
-		"\t\xa8\n" +
+		"\t\xac\n" +
 		"fly apps" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"fly deploy" +
-		"\t\x02--strat\xaa\n" +
+		"\t\x02--strat\xae\n" +
 		"fly destroy" +
-		"\t\xa8\n" +
+		"\t\xac\n" +
 		"fly postgres" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"fly scale" +
-		"\t\xa8\n" +
+		"\t\xac\n" +
 		"fly secrets" +
-		"\t\xa8\n" +
+		"\t\xac\n" +
 		"fly volumes" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"flyctl" +
-		"\t\xa8\n" +
+		"\t\xac\n" +
 		"flyctl apps" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"flyctl destroy" +
-		"\t\xa8\n" +
+		"\t\xac\n" +
 		"flyctl volumes" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"flyway clean" +
-		"\t\xa0\n" +
+		"\t\xa4\n" +
 		"fn" +
-		"\t\x91\n" +
+		"\t\x95\n" +
 		"format" +
-		"\t\x89\n" +
+		"\t\x8d\n" +
 		"format-volume" +
-		"\t\x89\n" +
+		"\t\x8d\n" +
 		"func" +
-		"\t\x91\n" +
+		"\t\x95\n" +
 		"gawk" +
-		"\t\x01syste\x8b\n" +
+		"\t\x01syste\x8f\n" +
 		"gcloud" +
-		"\t\xa8\n" +
+		"\t\xac\n" +
 		"gcloud app" +
-		"\t\xa8\n" +
+		"\t\xac\n" +
 		"gcloud bigtable" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"gcloud compute" +
-		"\t\xa7\xa8\n" +
+		"\t\xab\xac\n" +
 		"gcloud container" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"gcloud firestore" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"gcloud kms" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"gcloud organizations" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"gcloud projects" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"gcloud spanner" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"gcloud sql" +
-		"\t\xa7\n" +
+		"\t\xab\n" +
 		"gcloud storage" +
-		"\t\xa7\xa8\n" +
+		"\t\xab\xac\n" +
 		"gdisk" +
-		"\t\x89\n" +
+		"\t\x8d\n" +
 		"gem owner" +
-		"\t\x02r\x9b\n" +
+		"\t\x02r\x9f\n" +
 		"gem push" +
-		"\t\x9b\n" +
+		"\t\x9f\n" +
 		"gem yank" +
-		"\t\x9b\n" +
+		"\t\x9f\n" +
 		"gh api" +
-		"\t\x9a\n" +
+		"\t\x9e\n" +
 		"gh codespace" +
-		"\t\x9a\n" +
+		"\t\x9e\n" +
 		"gh gist" +
-		"\t\x9a\n" +
+		"\t\x9e\n" +
 		"gh gpg-key" +
-		"\t\x9a\n" +
+		"\t\x9e\n" +
 		"gh issue" +
-		"\t\x9a\n" +
+		"\t\x9e\n" +
 		"gh label" +
-		"\t\x9a\n" +
+		"\t\x9e\n" +
 		"gh pr" +
-		"\t\x02--admin\x9a\n" +
+		"\t\x02--admin\x9e\n" +
 		"gh project" +
-		"\t\x9a\n" +
+		"\t\x9e\n" +
 		"gh release" +
-		"\t\x9a\n" +
+		"\t\x9e\n" +
 		"gh repo" +
-		"\t\x9a\n" +
+		"\t\x9e\n" +
 		"gh ruleset" +
-		"\t\x9a\n" +
+		"\t\x9e\n" +
 		"gh secret" +
-		"\t\x9a\n" +
+		"\t\x9e\n" +
 		"gh ssh-key" +
-		"\t\x9a\n" +
+		"\t\x9e\n" +
 		"gh variable" +
-		"\t\x9a\n" +
+		"\t\x9e\n" +
 		"gh workflow" +
-		"\t\x9a\n" +
+		"\t\x9e\n" +
 		"gio trash" +
-		"\t\x02--empty\x87\n" +
+		"\t\x02--empty\x8b\n" +
 		"git annex" +
-		"\t\x02--force\x97\n" +
+		"\t\x02--force\x9b\n" +
 		"git branch" +
-		"\t\x02DfMC--force\x97" +
-		"\x02dD--delet\x96\n" +
+		"\t\x02DfMC--force\x9b" +
+		"\x02dD--delet\x9a\n" +
 		"git bundle" +
-		"\t\x97\n" +
+		"\t\x9b\n" +
 		"git checkout" +
-		"\t\x97\x99\n" +
+		"\t\x9b\x9d\n" +
 		"git checkout-index" +
-		"\t\x02a\x97" +
-		"\x02f\x97\n" +
+		"\t\x02a\x9b" +
+		"\x02f\x9b\n" +
 		"git clean" +
-		"\t\x02XX\x95" +
-		"\x02c\x95" +
-		"\x02dd\x95" +
-		"\x02f--force\x95" +
-		"\x02xx\x95\n" +
+		"\t\x02XX\x99" +
+		"\x02c\x99" +
+		"\x02dd\x99" +
+		"\x02f--force\x99" +
+		"\x02xx\x99\n" +
 		"git commit" +
-		"\t\x02n--no-ve\x98\n" +
+		"\t\x02n--no-ve\x9c\n" +
 		"git config" +
-		"\t\x93\x97\n" +
+		"\t\x97\x9b\n" +
 		"git fast-import" +
-		"\t\x02--force\x96\n" +
+		"\t\x02--force\x9a\n" +
 		"git filter-branch" +
-		"\t\x96\n" +
+		"\t\x9a\n" +
 		"git filter-repo" +
-		"\t\x96\n" +
+		"\t\x9a\n" +
 		"git gc" +
-		"\t\x02--aggre\x96" +
-		"\x02--prune\x96\n" +
+		"\t\x02--aggre\x9a" +
+		"\x02--prune\x9a\n" +
 		"git lfs" +
-		"\t\x97\n" +
+		"\t\x9b\n" +
 		"git ls-files" +
-		"\t\x86\n" +
-		"git merge" +
-		"\t\x02--no-ve\x98\n" +
-		"git p4" +
-		"\t\x02--force\x97\n" +
-		"git pack-refs" +
-		"\t\x02--prune\x96\n" +
-		"git prune" +
-		"\t\x96\n" +
-		"git push" +
-		"\t\x93\x96\x97\n" +
-		"git read-tree" +
-		"\t\x02--reset\x97\n" +
-		"git rebase" +
-		"\t\x02--root\x97\n" +
-		"git reflog" +
-		"\t\x96\n" +
-		"git remote" +
-		"\t\x97\n" +
-		"git replace" +
-		"\t\x02d\x96\n" +
-		"git reset" +
-		"\t\x02--hard\x94" +
-		"\x02--merge\x94\n" +
-		"git restore" +
-		"\t\x97" +
-		"\x02S--stage\x94\n" +
-		"git rm" +
-		"\t\x83\xab" +
-		"\x02f--force\x97\n" +
-		"git send-pack" +
-		"\t\x02--force\x93\n" +
-		"git stash" +
-		"\t\x97\n" +
-		"git submodule" +
-		"\t\x02--all\x97" +
-		"\x02f--force\x97\n" +
-		"git svn" +
-		"\t\x97\n" +
-		"git switch" +
-		"\t\x02f--force--disca\x97\n" +
-		"git symbolic-ref" +
-		"\t\x02d\x96\n" +
-		"git tag" +
-		"\t\x02d--delet\x97\n" +
-		"git update-ref" +
-		"\t\x02--stdin\x96" +
-		"\x02d\x96\n" +
-		"git worktree" +
-		"\t\x97\n" +
-		"glab api" +
-		"\t\x02--metho\x9a" +
-		"\x02X\x9a\n" +
-		"glab project" +
-		"\t\x9a\n" +
-		"glab release" +
-		"\t\x9a\n" +
-		"glab repo" +
-		"\t\x9a\n" +
-		"glab ssh-key" +
-		"\t\x9a\n" +
-		"glab variable" +
-		"\t\x9a\n" +
-		"goose down-to" +
-		"\t\xa0\n" +
-		"goose reset" +
-		"\t\xa0\n" +
-		"goreleaser release" +
-		"\t\x9b\n" +
-		"groupdel" +
-		"\t\x8c\n" +
-		"grub-install" +
-		"\t\x8c\n" +
-		"gsutil rb" +
-		"\t\xa7\n" +
-		"gsutil rm" +
-		"\t\xa8" +
-		"\x02r\xa7\n" +
-		"gsutil rsync" +
-		"\t\x02d\xa7\n" +
-		"hadoop fs" +
-		"\t\xa0\n" +
-		"halt" +
-		"\t\x8f\n" +
-		"hatch publish" +
-		"\t\x9b\n" +
-		"hcloud" +
-		"\t\xa8\n" +
-		"hcloud server" +
-		"\t\xa7\n" +
-		"hcloud volume" +
-		"\t\xa7\n" +
-		"hdfs dfs" +
-		"\t\xa0\n" +
-		"hdfs namenode" +
-		"\t\xa0\n" +
-		"hdparm" +
-		"\t\x02--secur\x89" +
-		"\x02--trim-\x89" +
-		"\x02--write\x89\n" +
-		"helm push" +
-		"\t\x9b\n" +
-		"helm rollback" +
-		"\t\xa4\n" +
-		"helm uninstall" +
-		"\t\xa4\n" +
-		"helm upgrade" +
-		"\t\x02--force\xa4\n" +
-		"helmfile delete" +
-		"\t\xa4\n" +
-		"helmfile destroy" +
-		"\t\xa4\n" +
-		"heroku" +
-		"\t\x9c\x9e\xa8\n" +
-		"heroku addons:destroy" +
-		"\t\xa0\n" +
-		"heroku apps:destroy" +
-		"\t\xa7\n" +
-		"heroku destroy" +
-		"\t\xa7\n" +
-		"heroku pg:drop" +
-		"\t\xa0\n" +
-		"heroku pg:reset" +
-		"\t\xa0\n" +
-		"heroku ps:scale" +
-		"\t\xa8\n" +
-		"hg purge" +
-		"\t\x97\n" +
-		"hg push" +
-		"\t\x02--force\x93" +
-		"\x02f\x93\n" +
-		"hg revert" +
-		"\t\x02--all\x97\n" +
-		"hg strip" +
-		"\t\x97\n" +
-		"hg update" +
-		"\t\x02--clean\x97" +
-		"\x02C\x97\n" +
-		"history" +
-		"\t\x02c\x92\n" +
-		"hive" +
-		"\t\x9c\x9e\n" +
-		"hostnamectl set-hostname" +
-		"\t\x92\n" +
-		"http" +
-		"\t\x01DELET\xa1\n" +
-		"https" +
-		"\t\x01DELET\xa1\n" +
-		"hub delete" +
-		"\t\x9a\n" +
-		"ibmcloud" +
-		"\t\xa8\n" +
-		"ibmcloud resource" +
-		"\t\xa7\n" +
-		"icacls" +
 		"\t\x8a\n" +
-		"ifconfig" +
-		"\t\x92\n" +
-		"ifdown" +
-		"\t\x92\n" +
-		"impala-shell" +
-		"\t\x9c\x9e\n" +
-		"incus delete" +
-		"\t\xa2\n" +
-		"influx" +
-		"\t\x9c\n" +
-		"influx bucket" +
-		"\t\xa0\n" +
-		"influx delete" +
-		"\t\xa0\n" +
-		"init" +
-		"\t\x8f\n" +
-		"insmod" +
-		"\t\x8c\n" +
-		"install" +
-		"\t\x01etc\x8c\n" +
-		"invoke-restmethod Delete" +
-		"\t\xa1\n" +
-		"ip addr" +
-		"\t\x92\n" +
-		"ip link" +
-		"\t\x92\n" +
-		"ip route" +
-		"\t\x92\n" +
-		"ip6tables" +
-		"\t\x02F\x92\n" +
-		"iptables" +
-		"\t\x02--flush\x92" +
-		"\x02D\x92" +
-		"\x02F\x92" +
-		"\x02P\x92" +
-		"\x02X\x92\n" +
-		"istioctl uninstall" +
-		"\t\xa4\n" +
-		"jenkins-cli" +
-		"\t\xaa\n" +
-		"jj abandon" +
-		"\t\x97\n" +
-		"jj git" +
-		"\t\x02--all\x93\n" +
-		"jj op" +
-		"\t\x97\n" +
-		"journalctl" +
-		"\t\x02--rotat\x92" +
-		"\x02--vacuu\x92\n" +
-		"jsr publish" +
-		"\t\x9b\n" +
-		"k delete" +
-		"\t\xa4\n" +
-		"k3d cluster" +
-		"\t\xa2\n" +
-		"k3s-uninstall.sh" +
-		"\t\xa4\n" +
-		"k9s delete" +
-		"\t\xa4\n" +
-		"kafka-topics" +
-		"\t\x02--delet\xa0\n" +
-		"kafka-topics.sh" +
-		"\t\x02--delet\xa0\n" +
-		"kexec" +
-		"\t\x02e\x8f" +
-		"\x02l\x8f\n" +
-		"kill" +
-		"\t\x8f\x90\n" +
-		"killall" +
-		"\t\x01Finde\x8f" +
-		"\x01Windo\x8f" +
-		"\x01docke\x8f" +
-		"\x01login\x8f" +
-		"\x01sshd\x8f" +
-		"\x01syste\x8f" +
-		"\x02r--regex\x8f" +
-		"\x02u--user\x8f\n" +
-		"killall5" +
-		"\t\x8f\n" +
-		"kind delete" +
-		"\t\xa2\n" +
-		"knex migrate:rollback" +
-		"\t\x02--all\xa0\n" +
-		"knife client" +
-		"\t\xaa\n" +
-		"knife node" +
-		"\t\xaa\n" +
-		"kops delete" +
-		"\t\xa4\n" +
-		"kubeadm reset" +
-		"\t\xa4\n" +
-		"kubectl apply" +
-		"\t\x02--force\xa4" +
-		"\x02--prune\xa4\n" +
-		"kubectl config" +
-		"\t\xa4\n" +
-		"kubectl cordon" +
-		"\t\xa4\n" +
-		"kubectl debug" +
-		"\t\xa3\n" +
-		"kubectl delete" +
-		"\t\xa4\xa9\n" +
-		"kubectl drain" +
-		"\t\xa4\n" +
-		"kubectl exec" +
-		"\t\xa4\n" +
-		"kubectl patch" +
-		"\t\xa4\n" +
-		"kubectl replace" +
-		"\t\x02--force\xa4\n" +
-		"kubectl rollout" +
-		"\t\xa4\n" +
-		"kubectl run" +
-		"\t\x02--overr\xa3" +
-		"\x02--privi\xa3\n" +
-		"kubectl scale" +
-		"\t\x02--repli\xa4\n" +
-		"kubectl taint" +
-		"\t\xa4\n" +
-		"kustomize delete" +
-		"\t\xa4\n" +
-		"launchctl bootout" +
-		"\t\x92\n" +
-		"launchctl disable" +
-		"\t\x92\n" +
-		"launchctl remove" +
-		"\t\x92\n" +
-		"launchctl unload" +
-		"\t\x92\n" +
-		"ldcli" +
-		"\t\xa8\n" +
-		"ldconfig" +
-		"\t\x02r\x8c\n" +
-		"lerna publish" +
-		"\t\x9b\n" +
-		"limactl delete" +
-		"\t\xa2\n" +
-		"linkerd uninstall" +
-		"\t\xa4\n" +
-		"linode-cli" +
-		"\t\xa8\n" +
-		"linode-cli linodes" +
-		"\t\xa7\n" +
-		"liquibase drop-all" +
-		"\t\xa0\n" +
-		"liquibase dropAll" +
-		"\t\xa0\n" +
-		"ln" +
-		"\t\x01bin\x8c" +
-		"\x01etc\x8c" +
-		"\x01lib\x8c" +
-		"\x01usr\x8c\n" +
-		"loginctl" +
-		"\t\x8f\n" +
-		"losetup" +
-		"\t\x02D\x92\n" +
-		"lua" +
-		"\t\x01os.ex\x8b" +
-		"\x01os.re\x8b\n" +
-		"lvreduce" +
-		"\t\x89\n" +
-		"lvremove" +
-		"\t\x89\n" +
-		"lxc delete" +
-		"\t\xa2\n" +
-		"lxc-destroy" +
-		"\t\xa2\n" +
-		"manage.py dbshell" +
-		"\t\xa0\n" +
-		"manage.py flush" +
-		"\t\xa0\n" +
-		"manage.py migrate" +
-		"\t\xa0\n" +
-		"manage.py reset_db" +
-		"\t\xa0\n" +
-		"manage.py sqlflush" +
-		"\t\xa0\n" +
-		"mariadb" +
-		"\t\x9c\x9e\n" +
-		"mc rb" +
-		"\t\xa0\n" +
-		"mc rm" +
-		"\t\x02--recur\xa0" +
-		"\x02r\xa0\n" +
-		"mdadm" +
-		"\t\x02--fail\x89" +
-		"\x02--stop\x89" +
-		"\x02--zero-\x89\n" +
-		"memcflush" +
-		"\t\xa0\n" +
-		"migrate down" +
-		"\t\xa0\n" +
-		"migrate drop" +
-		"\t\xa0\n" +
-		"minikube delete" +
-		"\t\xa2\n" +
-		"mix ecto.drop" +
-		"\t\x01ecto.\xa0\n" +
-		"mix ecto.reset" +
-		"\t\x01ecto.\xa0\n" +
-		"mix hex.publish" +
-		"\t\x01hex.p\x9b\n" +
-		"mix hex.retire" +
-		"\t\x01hex.r\x9b\n" +
-		"mke2fs" +
-		"\t\x89\n" +
-		"mkswap" +
-		"\t\x89\n" +
-		"modprobe" +
-		"\t\x02r\x8c\n" +
-		"mongo" +
-		"\t\x9c\x9d\n" +
-		"mongoimport" +
-		"\t\x02--drop\xa0\n" +
-		"mongorestore" +
-		"\t\x02--drop\xa0\n" +
-		"mongosh" +
-		"\t\x9c\x9d\n" +
-		"mount" +
-		"\t\x02B--bind\x8f" +
-		"\x02o--optio\x8f\n" +
-		"multipass delete" +
-		"\t\xa2\n" +
-		"multipass purge" +
-		"\t\xa2\n" +
-		"mv" +
-		"\t\x82\x86\x8c\xab" +
-		"\x01null\x83\n" +
-		"mvn deploy" +
-		"\t\x9b\n" +
-		"mvn release:perform" +
-		"\t\x9b\n" +
-		"mycli" +
-		"\t\x9c\x9e\n" +
-		"mysql" +
-		"\t\x9c\x9e\n" +
-		"mysqladmin drop" +
-		"\t\xa0\n" +
-		"nats stream" +
-		"\t\xa0\n" +
-		"neonctl branches" +
-		"\t\xa0\n" +
-		"neonctl projects" +
-		"\t\xa0\n" +
-		"nerdctl compose" +
-		"\t\x02v\xa2\n" +
-		"nerdctl run" +
-		"\t\x02--privi\xa3" +
-		"\x02v--volum\xa3\n" +
-		"nerdctl system" +
-		"\t\xa2\n" +
-		"nerdctl volume" +
-		"\t\xa2\n" +
-		"net stop" +
-		"\t\x92\n" +
-		"netlify" +
-		"\t\xa8\n" +
-		"netsh advfirewall" +
-		"\t\x92\n" +
-		"nft delete" +
-		"\t\x92\n" +
-		"nft flush" +
-		"\t\x92\n" +
-		"nmcli con" +
-		"\t\x92\n" +
-		"nmcli networking" +
-		"\t\x92\n" +
-		"node" +
-		"\t\xa0" +
-		"\x01rmSyn\x8b" +
-		"\x01rmSyn\x8b" +
-		"\x02e\x8b\n" +
-		"nodetool clearsnapshot" +
-		"\t\xa0\n" +
-		"nodetool decommission" +
-		"\t\xa0\n" +
-		"nomad job" +
-		"\t\xa4\n" +
-		"nomad system" +
-		"\t\xa4\n" +
-		"npm access" +
-		"\t\x9b\n" +
-		"npm deprecate" +
-		"\t\x9b\n" +
-		"npm dist-tag" +
-		"\t\x9b\n" +
-		"npm owner" +
-		"\t\x9b\n" +
-		"npm publish" +
-		"\t\x9b\n" +
-		"npm run" +
-		"\t\xa0\n" +
-		"npm unpublish" +
-		"\t\x9b\n" +
-		"npx" +
-		"\t\xa0\n" +
-		"nsenter" +
-		"\t\x02--all\xa3" +
-		"\x02--targe\xa3" +
-		"\x02a\xa3" +
-		"\x02t\xa3\n" +
-		"nsupdate" +
-		"\t\xa8\n" +
-		"nuget delete" +
-		"\t\x9b\n" +
-		"nuget push" +
-		"\t\x9b\n" +
-		"nvme format" +
-		"\t\x89\n" +
-		"nvme sanitize" +
-		"\t\x89\n" +
-		"nvram" +
-		"\t\x02c\x8c\n" +
-		"oc adm" +
-		"\t\xa4\n" +
-		"oc delete" +
-		"\t\xa4\n" +
-		"oci" +
-		"\t\xa7\xa8\n" +
-		"oci os" +
-		"\t\xa7\n" +
-		"op item" +
-		"\t\xa8\n" +
-		"op vault" +
-		"\t\xa8\n" +
-		"openstack" +
-		"\t\xa8\n" +
-		"oras manifest" +
-		"\t\xa2\n" +
-		"osascript" +
-		"\t\x01down\x8f" +
-		"\x01resta\x8f" +
-		"\x02e\x8b\n" +
-		"ovsx publish" +
-		"\t\x9b\n" +
-		"p4 revert" +
-		"\t\x97\n" +
-		"packer build" +
-		"\t\xaa\n" +
-		"pacman" +
-		"\t\x02R\x92\n" +
-		"parallel" +
-		"\t\x84\n" +
-		"parted" +
-		"\t\x89\n" +
-		"pass rm" +
-		"\t\xa8\n" +
-		"passwd" +
-		"\t\x02d\x8c" +
-		"\x02l\x8c" +
-		"\x02u\x8c\n" +
-		"passwd root" +
-		"\t\x8c\n" +
-		"patch" +
-		"\t\x01etc\x8c\n" +
-		"pct destroy" +
-		"\t\xa2\n" +
-		"pdm publish" +
-		"\t\x9b\n" +
-		"perl" +
-		"\t\x01etc\x8c" +
-		"\x02M\x8b" +
-		"\x02e\x8b\n" +
-		"pfctl" +
-		"\t\x02F\x92" +
-		"\x02d\x92\n" +
-		"pg_ctl stop" +
-		"\t\xa0\n" +
-		"pg_dropcluster" +
-		"\t\xa0\n" +
-		"pg_dump" +
-		"\t\x02--clean\xa0\n" +
-		"pg_resetwal" +
-		"\t\xa0\n" +
-		"pg_restore" +
-		"\t\x02--clean\xa0" +
-		"\x02c\xa0\n" +
-		"pgcli" +
-		"\t\x9c\x9e\n" +
-		"php" +
-		"\t\xa0" +
-		"\x01exec\x8b" +
-		"\x01rmdir\x8b" +
-		"\x01syste\x8b" +
-		"\x01unlin\x8b\n" +
-		"pkill" +
-		"\t\x8f" +
-		"\x02u--user\x92\n" +
-		"pm-suspend" +
-		"\t\x8f\n" +
-		"pnpm" +
-		"\t\xa0\n" +
-		"pnpm publish" +
-		"\t\x9b\n" +
-		"pnpm unpublish" +
-		"\t\x9b\n" +
-		"pod trunk" +
-		"\t\x9b\n" +
-		"podman compose" +
-		"\t\x02v\xa2" +
-		"\x02v--volum\xa2\n" +
-		"podman container" +
-		"\t\xa2\n" +
-		"podman image" +
-		"\t\x02a--all\xa2\n" +
-		"podman kill" +
-		"\t\x02a\xa2\n" +
-		"podman machine" +
-		"\t\xa2\n" +
-		"podman pod" +
-		"\t\xa2\n" +
-		"podman rm" +
-		"\t\x02--all\xa2" +
-		"\x02a\xa2" +
-		"\x02f--force\xa2\n" +
-		"podman rmi" +
-		"\t\x02--all\xa2" +
-		"\x02a\xa2\n" +
-		"podman run" +
-		"\t\x02--cap-a\xa3" +
-		"\x02--pid\xa3" +
-		"\x02--privi\xa3" +
-		"\x02v--volum\xa3\n" +
-		"podman stop" +
-		"\t\x02a\xa2\n" +
-		"podman system" +
-		"\t\xa2\n" +
-		"podman volume" +
-		"\t\xa2\n" +
-		"podman-compose down" +
-		"\t\x02v\xa2\n" +
-		"poetry publish" +
-		"\t\x9b\n" +
-		"poweroff" +
-		"\t\x8f\n" +
-		"presto" +
-		"\t\x9c\x9e\n" +
-		"prisma db" +
-		"\t\x02--accep\xa0" +
-		"\x02--force\xa0\n" +
-		"prisma migrate" +
-		"\t\xa0\n" +
-		"pscale branch" +
-		"\t\xa0\n" +
-		"pscale database" +
-		"\t\xa0\n" +
-		"psql" +
-		"\t\x9c\x9e\n" +
-		"pulumi cancel" +
-		"\t\xaa\n" +
-		"pulumi config" +
-		"\t\xaa\n" +
-		"pulumi destroy" +
-		"\t\xa9\n" +
-		"pulumi refresh" +
-		"\t\x02y--yes\xaa\n" +
-		"pulumi stack" +
-		"\t\xa9\n" +
-		"pulumi state" +
-		"\t\xaa\n" +
-		"pulumi up" +
-		"\t\x02f--skip-\xaa" +
-		"\x02y--yes\xaa\n" +
-		"puppet cert" +
-		"\t\xaa\n" +
-		"puppet node" +
-		"\t\xaa\n" +
-		"pvremove" +
-		"\t\x89\n" +
-		"python" +
-		"\t\x02c\x8b\n" +
-		"python3" +
-		"\t\x02c\x8b\n" +
-		"qm destroy" +
-		"\t\xa2\n" +
-		"rabbitmqadmin delete" +
-		"\t\xa0\n" +
-		"rabbitmqadmin purge" +
-		"\t\xa0\n" +
-		"rabbitmqctl" +
-		"\t\xa0\n" +
-		"rabbitmqctl force_reset" +
-		"\t\xa0\n" +
-		"rabbitmqctl purge_queue" +
-		"\t\xa0\n" +
-		"rabbitmqctl reset" +
-		"\t\xa0\n" +
-		"rails" +
-		"\t\xa0\n" +
-		"rails db:migrate:reset" +
-		"\t\xa0\n" +
-		"rails db:purge" +
-		"\t\xa0\n" +
-		"rails db:reset" +
-		"\t\xa0\n" +
-		"rails db:schema:load" +
-		"\t\xa0\n" +
-		"rails db:truncate_all" +
-		"\t\xa0\n" +
-		"railway" +
-		"\t\xa8\n" +
-		"railway delete" +
-		"\t\xa8\n" +
-		"railway down" +
-		"\t\xa8\n" +
-		"rake" +
-		"\t\xa0\n" +
-		"rake db:migrate:reset" +
-		"\t\xa0\n" +
-		"rake db:purge" +
-		"\t\xa0\n" +
-		"rake db:reset" +
-		"\t\xa0\n" +
-		"rancher clusters" +
-		"\t\xa4\n" +
-		"rc-service" +
-		"\t\x92\n" +
-		"rc-update del" +
-		"\t\x92\n" +
-		"rclone delete" +
-		"\t\xa0\n" +
-		"rclone purge" +
-		"\t\xa0\n" +
-		"rclone sync" +
-		"\t\xa0\n" +
-		"reboot" +
-		"\t\x8f\n" +
-		"redis-cli" +
-		"\t\x9d\xa0\n" +
-		"redis-cli CLUSTER" +
-		"\t\xa0\n" +
-		"redis-cli CONFIG" +
-		"\t\xa0\n" +
-		"redis-cli DEL" +
-		"\t\xa0\n" +
-		"redis-cli config" +
-		"\t\xa0\n" +
-		"redis-cli del" +
-		"\t\xa0\n" +
-		"redis-cli del-node" +
-		"\t\x02--clust\xa0\n" +
-		"reg delete" +
-		"\t\x8c\n" +
-		"regctl tag" +
-		"\t\xa2\n" +
-		"remove-item" +
-		"\t\x82\n" +
-		"render" +
-		"\t\xa8\n" +
-		"restart-computer" +
-		"\t\x8f\n" +
-		"restic forget" +
-		"\t\xa0\n" +
-		"restic prune" +
-		"\t\xa0\n" +
-		"rimraf" +
-		"\t\x82\x83\xab" +
-		"\x01.git\x80" +
-		"\x01app\x80" +
-		"\x01apps\x80" +
-		"\x01docs\x80" +
-		"\x01git\x86" +
-		"\x01inter\x80" +
-		"\x01packa\x80" +
-		"\x01src\x80" +
-		"\x01tests\x80\n" +
-		"rke2-uninstall.sh" +
-		"\t\xa4\n" +
-		"rm" +
-		"\t\x83\xab" +
-		"\x01.db\xa0" +
-		"\x01.ibd\xa0" +
-		"\x01.ldb\xa0" +
-		"\x01.mdb\xa0" +
-		"\x01.rdb\xa0" +
-		"\x01.sqli\xa0" +
-		"\x01HEAD\x86" +
-		"\x01Libra\x8c" +
-		"\x01Syste\x8c" +
-		"\x01Trash\x87" +
-		"\x01bin\x8c" +
-		"\x01boot\x8c" +
-		"\x01confi\x86" +
-		"\x01dev\x8c" +
-		"\x01etc\x8c" +
-		"\x01index\x86" +
-		"\x01lib\x8c" +
-		"\x01logs\x86" +
-		"\x01objec\x86" +
-		"\x01packe\x86" +
-		"\x01refs\x86" +
-		"\x01sbin\x8c" +
-		"\x01share\x87" +
-		"\x01usr\x8c" +
-		"\x01var\x8c" +
-		"\x02rR--recur\x80\x81\x82\x86\n" +
-		"rmdir" +
-		"\t\x82\xab" +
-		"\x01git\x86\n" +
-		"rmmod" +
-		"\t\x8c\n" +
-		"route delete" +
-		"\t\x92\n" +
-		"route flush" +
-		"\t\x92\n" +
-		"rpm" +
-		"\t\x02e\x92\n" +
-		"rsync" +
-		"\t\x8c" +
-		"\x02--delet--del\x83\n" +
-		"ruby" +
-		"\t\x02e\x8b" +
-		"\x02r\x8b\n" +
-		"s3cmd del" +
-		"\t\xa8" +
-		"\x02--recur\xa7\n" +
-		"s3cmd rb" +
-		"\t\xa8" +
-		"\x02--force\xa7\n" +
-		"s5cmd rm" +
-		"\t\xa7\xa8\n" +
-		"salt" +
-		"\t\xaa\n" +
-		"sam delete" +
-		"\t\xa8\n" +
-		"sc delete" +
-		"\t\x92\n" +
-		"sc stop" +
-		"\t\x92\n" +
-		"scrub" +
-		"\t\x87\n" +
-		"scw" +
-		"\t\xa8\n" +
-		"scw instance" +
-		"\t\xa7\n" +
-		"sdelete" +
-		"\t\x87\n" +
-		"sed" +
-		"\t\x01boot\x8c" +
-		"\x01etc\x8c\n" +
-		"semantic-release" +
-		"\t\x9b\n" +
-		"sentry-cli" +
-		"\t\xa8\n" +
-		"sequelize db:drop" +
-		"\t\xa0\n" +
-		"sequelize db:migrate:undo:all" +
-		"\t\xa0\n" +
-		"serverless remove" +
-		"\t\xa9\n" +
-		"service" +
-		"\t\x92\n" +
-		"set +o" +
-		"\t\x92\n" +
-		"setenforce 0" +
-		"\t\x8c\n" +
-		"setfacl" +
-		"\t\x02R\x8a" +
-		"\x02b\x8a\n" +
-		"sfdisk" +
-		"\t\x89\n" +
-		"sgdisk" +
-		"\t\x89\n" +
-		"sh" +
-		"\t\x91\n" +
-		"shopify" +
-		"\t\xa8\n" +
-		"shred" +
-		"\t\x87\xab" +
-		"\x01dev\x89\n" +
-		"shutdown" +
-		"\t\x8f\n" +
-		"skill" +
-		"\t\x8f" +
-		"\x02u\x92\n" +
-		"skopeo delete" +
-		"\t\xa2\n" +
-		"sls remove" +
-		"\t\xa9\n" +
-		"snowsql" +
-		"\t\x9c\x9e\n" +
-		"spctl" +
-		"\t\x02--maste\x8c\n" +
-		"sqlcmd" +
-		"\t\x9c\x9e\n" +
-		"sqlite" +
-		"\t\x9c\x9e\n" +
-		"sqlite3" +
-		"\t\x9c\x9e\n" +
-		"sqlplus" +
-		"\t\x9c\x9e\n" +
-		"sqlx database" +
-		"\t\xa0\n" +
-		"srm" +
-		"\t\x87" +
-		"\x02r\x80\n" +
-		"sst remove" +
-		"\t\xa9\n" +
-		"stop-computer" +
-		"\t\x8f\n" +
-		"stop-service" +
-		"\t\x92\n" +
-		"stripe" +
-		"\t\xa8\n" +
-		"supabase" +
-		"\t\x9c\x9e\n" +
-		"supabase branches" +
-		"\t\xa8\n" +
-		"supabase db" +
-		"\t\xa0\n" +
-		"supabase functions" +
-		"\t\xa8\n" +
-		"supabase projects" +
-		"\t\xa8\n" +
-		"supabase secrets" +
-		"\t\xa8\n" +
-		"supabase storage" +
-		"\t\xa8\n" +
-		"svn delete" +
-		"\t\x97\n" +
-		"svn revert" +
-		"\t\x02R\x97\n" +
-		"swapoff" +
-		"\t\x92" +
-		"\x02a\x8f\n" +
-		"sysadminctl" +
-		"\t\x8c\n" +
-		"sysctl" +
-		"\t\x02w\x8c\n" +
-		"systemctl disable" +
-		"\t\x92\n" +
-		"systemctl emergency" +
-		"\t\x8f\n" +
-		"systemctl halt" +
-		"\t\x8f\n" +
-		"systemctl hibernate" +
-		"\t\x8f\n" +
-		"systemctl isolate" +
-		"\t\x8f\n" +
-		"systemctl kexec" +
-		"\t\x8f\n" +
-		"systemctl kill" +
-		"\t\x92\n" +
-		"systemctl mask" +
-		"\t\x92\n" +
-		"systemctl poweroff" +
-		"\t\x8f\n" +
-		"systemctl reboot" +
-		"\t\x8f\n" +
-		"systemctl rescue" +
-		"\t\x8f\n" +
-		"systemctl set-default" +
-		"\t\x92\n" +
-		"systemctl soft-reboot" +
-		"\t\x8f\n" +
-		"systemctl stop" +
-		"\t\x92\n" +
-		"systemctl suspend" +
-		"\t\x8f\n" +
-		"tailscale down" +
-		"\t\xa8\n" +
-		"tailscale logout" +
-		"\t\xa8\n" +
-		"talosctl reset" +
-		"\t\xa4\n" +
-		"talosctl wipe" +
-		"\t\xa4\n" +
-		"tar" +
-		"\t\x02--remov\x83" +
-		"\x02C--direc\x8c" +
-		"\x02x--extra--get\x8c\n" +
-		"tccli" +
-		"\t\xa8\n" +
-		"tea repos" +
+		"git merge" +
+		"\t\x02--no-ve\x9c\n" +
+		"git p4" +
+		"\t\x02--force\x9b\n" +
+		"git pack-refs" +
+		"\t\x02--prune\x9a\n" +
+		"git prune" +
 		"\t\x9a\n" +
+		"git push" +
+		"\t\x97\x9a\x9b\n" +
+		"git read-tree" +
+		"\t\x02--reset\x9b\n" +
+		"git rebase" +
+		"\t\x02--root\x9b\n" +
+		"git reflog" +
+		"\t\x9a\n" +
+		"git remote" +
+		"\t\x9b\n" +
+		"git replace" +
+		"\t\x02d\x9a\n" +
+		"git reset" +
+		"\t\x02--hard\x98" +
+		"\x02--merge\x98\n" +
+		"git restore" +
+		"\t\x9b" +
+		"\x02S--stage\x98\n" +
+		"git rm" +
+		"\t\x87\xaf" +
+		"\x02f--force\x9b\n" +
+		"git send-pack" +
+		"\t\x02--force\x97\n" +
+		"git stash" +
+		"\t\x9b\n" +
+		"git submodule" +
+		"\t\x02--all\x9b" +
+		"\x02f--force\x9b\n" +
+		"git svn" +
+		"\t\x9b\n" +
+		"git switch" +
+		"\t\x02f--force--disca\x9b\n" +
+		"git symbolic-ref" +
+		"\t\x02d\x9a\n" +
+		"git tag" +
+		"\t\x02d--delet\x9b\n" +
+		"git update-ref" +
+		"\t\x02--stdin\x9a" +
+		"\x02d\x9a\n" +
+		"git worktree" +
+		"\t\x9b\n" +
+		"glab api" +
+		"\t\x02--metho\x9e" +
+		"\x02X\x9e\n" +
+		"glab project" +
+		"\t\x9e\n" +
+		"glab release" +
+		"\t\x9e\n" +
+		"glab repo" +
+		"\t\x9e\n" +
+		"glab ssh-key" +
+		"\t\x9e\n" +
+		"glab variable" +
+		"\t\x9e\n" +
+		"goose down-to" +
+		"\t\xa4\n" +
+		"goose reset" +
+		"\t\xa4\n" +
+		"goreleaser release" +
+		"\t\x9f\n" +
+		"groupdel" +
+		"\t\x90\n" +
+		"grub-install" +
+		"\t\x90\n" +
+		"gsutil rb" +
+		"\t\xab\n" +
+		"gsutil rm" +
+		"\t\xac" +
+		"\x02r\xab\n" +
+		"gsutil rsync" +
+		"\t\x02d\xab\n" +
+		"hadoop fs" +
+		"\t\xa4\n" +
+		"halt" +
+		"\t\x93\n" +
+		"hatch publish" +
+		"\t\x9f\n" +
+		"hcloud" +
+		"\t\xac\n" +
+		"hcloud server" +
+		"\t\xab\n" +
+		"hcloud volume" +
+		"\t\xab\n" +
+		"hdfs dfs" +
+		"\t\xa4\n" +
+		"hdfs namenode" +
+		"\t\xa4\n" +
+		"hdparm" +
+		"\t\x02--secur\x8d" +
+		"\x02--trim-\x8d" +
+		"\x02--write\x8d\n" +
+		"helm push" +
+		"\t\x9f\n" +
+		"helm rollback" +
+		"\t\xa8\n" +
+		"helm uninstall" +
+		"\t\xa8\n" +
+		"helm upgrade" +
+		"\t\x02--force\xa8\n" +
+		"helmfile delete" +
+		"\t\xa8\n" +
+		"helmfile destroy" +
+		"\t\xa8\n" +
+		"heroku" +
+		"\t\xa0\xa2\xac\n" +
+		"heroku addons:destroy" +
+		"\t\xa4\n" +
+		"heroku apps:destroy" +
+		"\t\xab\n" +
+		"heroku destroy" +
+		"\t\xab\n" +
+		"heroku pg:drop" +
+		"\t\xa4\n" +
+		"heroku pg:reset" +
+		"\t\xa4\n" +
+		"heroku ps:scale" +
+		"\t\xac\n" +
+		"hg purge" +
+		"\t\x9b\n" +
+		"hg push" +
+		"\t\x02--force\x97" +
+		"\x02f\x97\n" +
+		"hg revert" +
+		"\t\x02--all\x9b\n" +
+		"hg strip" +
+		"\t\x9b\n" +
+		"hg update" +
+		"\t\x02--clean\x9b" +
+		"\x02C\x9b\n" +
+		"history" +
+		"\t\x02c\x96\n" +
+		"hive" +
+		"\t\xa0\xa2\n" +
+		"hostnamectl set-hostname" +
+		"\t\x96\n" +
+		"http" +
+		"\t\x01DELET\xa5\n" +
+		"https" +
+		"\t\x01DELET\xa5\n" +
+		"hub delete" +
+		"\t\x9e\n" +
+		"ibmcloud" +
+		"\t\xac\n" +
+		"ibmcloud resource" +
+		"\t\xab\n" +
+		"icacls" +
+		"\t\x8e\n" +
+		"ifconfig" +
+		"\t\x96\n" +
+		"ifdown" +
+		"\t\x96\n" +
+		"impala-shell" +
+		"\t\xa0\xa2\n" +
+		"incus delete" +
+		"\t\xa6\n" +
+		"influx" +
+		"\t\xa0\n" +
+		"influx bucket" +
+		"\t\xa4\n" +
+		"influx delete" +
+		"\t\xa4\n" +
+		"init" +
+		"\t\x93\n" +
+		"insmod" +
+		"\t\x90\n" +
+		"install" +
+		"\t\x01etc\x90\n" +
+		"invoke-restmethod Delete" +
+		"\t\xa5\n" +
+		"ip addr" +
+		"\t\x96\n" +
+		"ip link" +
+		"\t\x96\n" +
+		"ip route" +
+		"\t\x96\n" +
+		"ip6tables" +
+		"\t\x02F\x96\n" +
+		"iptables" +
+		"\t\x02--flush\x96" +
+		"\x02D\x96" +
+		"\x02F\x96" +
+		"\x02P\x96" +
+		"\x02X\x96\n" +
+		"istioctl uninstall" +
+		"\t\xa8\n" +
+		"jenkins-cli" +
+		"\t\xae\n" +
+		"jj abandon" +
+		"\t\x9b\n" +
+		"jj git" +
+		"\t\x02--all\x97\n" +
+		"jj op" +
+		"\t\x9b\n" +
+		"journalctl" +
+		"\t\x02--rotat\x96" +
+		"\x02--vacuu\x96\n" +
+		"jsr publish" +
+		"\t\x9f\n" +
+		"k delete" +
+		"\t\xa8\n" +
+		"k3d cluster" +
+		"\t\xa6\n" +
+		"k3s-uninstall.sh" +
+		"\t\xa8\n" +
+		"k9s delete" +
+		"\t\xa8\n" +
+		"kafka-topics" +
+		"\t\x02--delet\xa4\n" +
+		"kafka-topics.sh" +
+		"\t\x02--delet\xa4\n" +
+		"kexec" +
+		"\t\x02e\x93" +
+		"\x02l\x93\n" +
+		"kill" +
+		"\t\x93\x94\n" +
+		"killall" +
+		"\t\x01Finde\x93" +
+		"\x01Windo\x93" +
+		"\x01docke\x93" +
+		"\x01login\x93" +
+		"\x01sshd\x93" +
+		"\x01syste\x93" +
+		"\x02r--regex\x93" +
+		"\x02u--user\x93\n" +
+		"killall5" +
+		"\t\x93\n" +
+		"kind delete" +
+		"\t\xa6\n" +
+		"knex migrate:rollback" +
+		"\t\x02--all\xa4\n" +
+		"knife client" +
+		"\t\xae\n" +
+		"knife node" +
+		"\t\xae\n" +
+		"kops delete" +
+		"\t\xa8\n" +
+		"kubeadm reset" +
+		"\t\xa8\n" +
+		"kubectl apply" +
+		"\t\x02--force\xa8" +
+		"\x02--prune\xa8\n" +
+		"kubectl config" +
+		"\t\xa8\n" +
+		"kubectl cordon" +
+		"\t\xa8\n" +
+		"kubectl debug" +
+		"\t\xa7\n" +
+		"kubectl delete" +
+		"\t\xa8\xad\n" +
+		"kubectl drain" +
+		"\t\xa8\n" +
+		"kubectl exec" +
+		"\t\xa8\n" +
+		"kubectl patch" +
+		"\t\xa8\n" +
+		"kubectl replace" +
+		"\t\x02--force\xa8\n" +
+		"kubectl rollout" +
+		"\t\xa8\n" +
+		"kubectl run" +
+		"\t\x02--overr\xa7" +
+		"\x02--privi\xa7\n" +
+		"kubectl scale" +
+		"\t\x02--repli\xa8\n" +
+		"kubectl taint" +
+		"\t\xa8\n" +
+		"kustomize delete" +
+		"\t\xa8\n" +
+		"launchctl bootout" +
+		"\t\x96\n" +
+		"launchctl disable" +
+		"\t\x96\n" +
+		"launchctl remove" +
+		"\t\x96\n" +
+		"launchctl unload" +
+		"\t\x96\n" +
+		"ldcli" +
+		"\t\xac\n" +
+		"ldconfig" +
+		"\t\x02r\x90\n" +
+		"lerna publish" +
+		"\t\x9f\n" +
+		"limactl delete" +
+		"\t\xa6\n" +
+		"linkerd uninstall" +
+		"\t\xa8\n" +
+		"linode-cli" +
+		"\t\xac\n" +
+		"linode-cli linodes" +
+		"\t\xab\n" +
+		"liquibase drop-all" +
+		"\t\xa4\n" +
+		"liquibase dropAll" +
+		"\t\xa4\n" +
+		"ln" +
+		"\t\x01bin\x90" +
+		"\x01etc\x90" +
+		"\x01lib\x90" +
+		"\x01usr\x90\n" +
+		"loginctl" +
+		"\t\x93\n" +
+		"losetup" +
+		"\t\x02D\x96\n" +
+		"lua" +
+		"\t\x01os.ex\x8f" +
+		"\x01os.re\x8f\n" +
+		"lvreduce" +
+		"\t\x8d\n" +
+		"lvremove" +
+		"\t\x8d\n" +
+		"lxc delete" +
+		"\t\xa6\n" +
+		"lxc-destroy" +
+		"\t\xa6\n" +
+		"manage.py dbshell" +
+		"\t\xa4\n" +
+		"manage.py flush" +
+		"\t\xa4\n" +
+		"manage.py migrate" +
+		"\t\xa4\n" +
+		"manage.py reset_db" +
+		"\t\xa4\n" +
+		"manage.py sqlflush" +
+		"\t\xa4\n" +
+		"mariadb" +
+		"\t\xa0\xa2\n" +
+		"mc rb" +
+		"\t\xa4\n" +
+		"mc rm" +
+		"\t\x02--recur\xa4" +
+		"\x02r\xa4\n" +
+		"mdadm" +
+		"\t\x02--fail\x8d" +
+		"\x02--stop\x8d" +
+		"\x02--zero-\x8d\n" +
+		"memcflush" +
+		"\t\xa4\n" +
+		"migrate down" +
+		"\t\xa4\n" +
+		"migrate drop" +
+		"\t\xa4\n" +
+		"minikube delete" +
+		"\t\xa6\n" +
+		"mix ecto.drop" +
+		"\t\x01ecto.\xa4\n" +
+		"mix ecto.reset" +
+		"\t\x01ecto.\xa4\n" +
+		"mix hex.publish" +
+		"\t\x01hex.p\x9f\n" +
+		"mix hex.retire" +
+		"\t\x01hex.r\x9f\n" +
+		"mke2fs" +
+		"\t\x8d\n" +
+		"mkswap" +
+		"\t\x8d\n" +
+		"modprobe" +
+		"\t\x02r\x90\n" +
+		"mongo" +
+		"\t\xa0\xa1\n" +
+		"mongoimport" +
+		"\t\x02--drop\xa4\n" +
+		"mongorestore" +
+		"\t\x02--drop\xa4\n" +
+		"mongosh" +
+		"\t\xa0\xa1\n" +
+		"mount" +
+		"\t\x02B--bind\x93" +
+		"\x02o--optio\x93\n" +
+		"multipass delete" +
+		"\t\xa6\n" +
+		"multipass purge" +
+		"\t\xa6\n" +
+		"mv" +
+		"\t\x86\x8a\x90\xaf" +
+		"\x01null\x87\n" +
+		"mvn deploy" +
+		"\t\x9f\n" +
+		"mvn release:perform" +
+		"\t\x9f\n" +
+		"mycli" +
+		"\t\xa0\xa2\n" +
+		"mysql" +
+		"\t\xa0\xa2\n" +
+		"mysqladmin drop" +
+		"\t\xa4\n" +
+		"nats stream" +
+		"\t\xa4\n" +
+		"neonctl branches" +
+		"\t\xa4\n" +
+		"neonctl projects" +
+		"\t\xa4\n" +
+		"nerdctl compose" +
+		"\t\x02v\xa6\n" +
+		"nerdctl run" +
+		"\t\x02--privi\xa7" +
+		"\x02v--volum\xa7\n" +
+		"nerdctl system" +
+		"\t\xa6\n" +
+		"nerdctl volume" +
+		"\t\xa6\n" +
+		"net stop" +
+		"\t\x96\n" +
+		"netlify" +
+		"\t\xac\n" +
+		"netsh advfirewall" +
+		"\t\x96\n" +
+		"nft delete" +
+		"\t\x96\n" +
+		"nft flush" +
+		"\t\x96\n" +
+		"nmcli con" +
+		"\t\x96\n" +
+		"nmcli networking" +
+		"\t\x96\n" +
+		"node" +
+		"\t\xa4" +
+		"\x01exec\x8f" +
+		"\x01readd\x8f" +
+		"\x01rimra\x8f" +
+		"\x01unlin\x8f\n" +
+		"nodetool clearsnapshot" +
+		"\t\xa4\n" +
+		"nodetool decommission" +
+		"\t\xa4\n" +
+		"nomad job" +
+		"\t\xa8\n" +
+		"nomad system" +
+		"\t\xa8\n" +
+		"npm access" +
+		"\t\x9f\n" +
+		"npm deprecate" +
+		"\t\x9f\n" +
+		"npm dist-tag" +
+		"\t\x9f\n" +
+		"npm owner" +
+		"\t\x9f\n" +
+		"npm publish" +
+		"\t\x9f\n" +
+		"npm run" +
+		"\t\xa4\n" +
+		"npm unpublish" +
+		"\t\x9f\n" +
+		"npx" +
+		"\t\xa4\n" +
+		"nsenter" +
+		"\t\x02--all\xa7" +
+		"\x02--targe\xa7" +
+		"\x02a\xa7" +
+		"\x02t\xa7\n" +
+		"nsupdate" +
+		"\t\xac\n" +
+		"nuget delete" +
+		"\t\x9f\n" +
+		"nuget push" +
+		"\t\x9f\n" +
+		"nvme format" +
+		"\t\x8d\n" +
+		"nvme sanitize" +
+		"\t\x8d\n" +
+		"nvram" +
+		"\t\x02c\x90\n" +
+		"oc adm" +
+		"\t\xa8\n" +
+		"oc delete" +
+		"\t\xa8\n" +
+		"oci" +
+		"\t\xab\xac\n" +
+		"oci os" +
+		"\t\xab\n" +
+		"op item" +
+		"\t\xac\n" +
+		"op vault" +
+		"\t\xac\n" +
+		"openstack" +
+		"\t\xac\n" +
+		"oras manifest" +
+		"\t\xa6\n" +
+		"osascript" +
+		"\t\x01down\x93" +
+		"\x01resta\x93" +
+		"\x02e\x8f\n" +
+		"ovsx publish" +
+		"\t\x9f\n" +
+		"p4 revert" +
+		"\t\x9b\n" +
+		"packer build" +
+		"\t\xae\n" +
+		"pacman" +
+		"\t\x02R\x96\n" +
+		"parallel" +
+		"\t\x88\n" +
+		"parted" +
+		"\t\x8d\n" +
+		"pass rm" +
+		"\t\xac\n" +
+		"passwd" +
+		"\t\x02d\x90" +
+		"\x02l\x90" +
+		"\x02u\x90\n" +
+		"passwd root" +
+		"\t\x90\n" +
+		"patch" +
+		"\t\x01etc\x90\n" +
+		"pct destroy" +
+		"\t\xa6\n" +
+		"pdm publish" +
+		"\t\x9f\n" +
+		"perl" +
+		"\t\x01etc\x90" +
+		"\x02M\x8f" +
+		"\x02e\x8f\n" +
+		"pfctl" +
+		"\t\x02F\x96" +
+		"\x02d\x96\n" +
+		"pg_ctl stop" +
+		"\t\xa4\n" +
+		"pg_dropcluster" +
+		"\t\xa4\n" +
+		"pg_dump" +
+		"\t\x02--clean\xa4\n" +
+		"pg_resetwal" +
+		"\t\xa4\n" +
+		"pg_restore" +
+		"\t\x02--clean\xa4" +
+		"\x02c\xa4\n" +
+		"pgcli" +
+		"\t\xa0\xa2\n" +
+		"php" +
+		"\t\xa4" +
+		"\x01exec\x8f" +
+		"\x01rmdir\x8f" +
+		"\x01syste\x8f" +
+		"\x01unlin\x8f\n" +
+		"pkill" +
+		"\t\x93" +
+		"\x02u--user\x96\n" +
+		"pm-suspend" +
+		"\t\x93\n" +
+		"pnpm" +
+		"\t\xa4\n" +
+		"pnpm publish" +
+		"\t\x9f\n" +
+		"pnpm unpublish" +
+		"\t\x9f\n" +
+		"pod trunk" +
+		"\t\x9f\n" +
+		"podman compose" +
+		"\t\x02v\xa6" +
+		"\x02v--volum\xa6\n" +
+		"podman container" +
+		"\t\xa6\n" +
+		"podman image" +
+		"\t\x02a--all\xa6\n" +
+		"podman kill" +
+		"\t\x02a\xa6\n" +
+		"podman machine" +
+		"\t\xa6\n" +
+		"podman pod" +
+		"\t\xa6\n" +
+		"podman rm" +
+		"\t\x02--all\xa6" +
+		"\x02a\xa6" +
+		"\x02f--force\xa6\n" +
+		"podman rmi" +
+		"\t\x02--all\xa6" +
+		"\x02a\xa6\n" +
+		"podman run" +
+		"\t\x02--cap-a\xa7" +
+		"\x02--pid\xa7" +
+		"\x02--privi\xa7" +
+		"\x02v--volum\xa7\n" +
+		"podman stop" +
+		"\t\x02a\xa6\n" +
+		"podman system" +
+		"\t\xa6\n" +
+		"podman volume" +
+		"\t\xa6\n" +
+		"podman-compose down" +
+		"\t\x02v\xa6\n" +
+		"poetry publish" +
+		"\t\x9f\n" +
+		"poweroff" +
+		"\t\x93\n" +
+		"presto" +
+		"\t\xa0\xa2\n" +
+		"prisma db" +
+		"\t\x02--accep\xa4" +
+		"\x02--force\xa4\n" +
+		"prisma migrate" +
+		"\t\xa4\n" +
+		"pscale branch" +
+		"\t\xa4\n" +
+		"pscale database" +
+		"\t\xa4\n" +
+		"psql" +
+		"\t\xa0\xa2\n" +
+		"pulumi cancel" +
+		"\t\xae\n" +
+		"pulumi config" +
+		"\t\xae\n" +
+		"pulumi destroy" +
+		"\t\xad\n" +
+		"pulumi refresh" +
+		"\t\x02y--yes\xae\n" +
+		"pulumi stack" +
+		"\t\xad\n" +
+		"pulumi state" +
+		"\t\xae\n" +
+		"pulumi up" +
+		"\t\x02f--skip-\xae" +
+		"\x02y--yes\xae\n" +
+		"puppet cert" +
+		"\t\xae\n" +
+		"puppet node" +
+		"\t\xae\n" +
+		"pvremove" +
+		"\t\x8d\n" +
+		"python" +
+		"\t\x02c\x8f\n" +
+		"python3" +
+		"\t\x02c\x8f\n" +
+		"qm destroy" +
+		"\t\xa6\n" +
+		"rabbitmqadmin delete" +
+		"\t\xa4\n" +
+		"rabbitmqadmin purge" +
+		"\t\xa4\n" +
+		"rabbitmqctl" +
+		"\t\xa4\n" +
+		"rabbitmqctl force_reset" +
+		"\t\xa4\n" +
+		"rabbitmqctl purge_queue" +
+		"\t\xa4\n" +
+		"rabbitmqctl reset" +
+		"\t\xa4\n" +
+		"rails" +
+		"\t\xa4\n" +
+		"rails db:migrate:reset" +
+		"\t\xa4\n" +
+		"rails db:purge" +
+		"\t\xa4\n" +
+		"rails db:reset" +
+		"\t\xa4\n" +
+		"rails db:schema:load" +
+		"\t\xa4\n" +
+		"rails db:truncate_all" +
+		"\t\xa4\n" +
+		"railway" +
+		"\t\xac\n" +
+		"railway delete" +
+		"\t\xac\n" +
+		"railway down" +
+		"\t\xac\n" +
+		"rake" +
+		"\t\xa4\n" +
+		"rake db:migrate:reset" +
+		"\t\xa4\n" +
+		"rake db:purge" +
+		"\t\xa4\n" +
+		"rake db:reset" +
+		"\t\xa4\n" +
+		"rancher clusters" +
+		"\t\xa8\n" +
+		"rc-service" +
+		"\t\x96\n" +
+		"rc-update del" +
+		"\t\x96\n" +
+		"rclone delete" +
+		"\t\xa4\n" +
+		"rclone purge" +
+		"\t\xa4\n" +
+		"rclone sync" +
+		"\t\xa4\n" +
+		"rd" +
+		"\t\x80\x81\x82\x83\x84\x85\n" +
+		"reboot" +
+		"\t\x93\n" +
+		"redis-cli" +
+		"\t\xa1\xa4\n" +
+		"redis-cli CLUSTER" +
+		"\t\xa4\n" +
+		"redis-cli CONFIG" +
+		"\t\xa4\n" +
+		"redis-cli DEL" +
+		"\t\xa4\n" +
+		"redis-cli config" +
+		"\t\xa4\n" +
+		"redis-cli del" +
+		"\t\xa4\n" +
+		"redis-cli del-node" +
+		"\t\x02--clust\xa4\n" +
+		"reg delete" +
+		"\t\x90\n" +
+		"regctl tag" +
+		"\t\xa6\n" +
+		"render" +
+		"\t\xac\n" +
+		"restart-computer" +
+		"\t\x93\n" +
+		"restic forget" +
+		"\t\xa4\n" +
+		"restic prune" +
+		"\t\xa4\n" +
+		"rimraf" +
+		"\t\x80\x81\x82\x83\x84\x85\n" +
+		"rke2-uninstall.sh" +
+		"\t\xa8\n" +
+		"rm" +
+		"\t\x80\x81\x82\x83\x84\x85\x87\xaf" +
+		"\x01.db\xa4" +
+		"\x01.ibd\xa4" +
+		"\x01.ldb\xa4" +
+		"\x01.mdb\xa4" +
+		"\x01.rdb\xa4" +
+		"\x01.sqli\xa4" +
+		"\x01HEAD\x8a" +
+		"\x01Libra\x90" +
+		"\x01Syste\x90" +
+		"\x01bin\x90" +
+		"\x01boot\x90" +
+		"\x01confi\x8a" +
+		"\x01dev\x90" +
+		"\x01etc\x90" +
+		"\x01index\x8a" +
+		"\x01lib\x90" +
+		"\x01logs\x8a" +
+		"\x01objec\x8a" +
+		"\x01packe\x8a" +
+		"\x01refs\x8a" +
+		"\x01sbin\x90" +
+		"\x01usr\x90" +
+		"\x01var\x90\n" +
+		"rmdir" +
+		"\t\x80\x81\x82\x83\x84\x85\xaf" +
+		"\x01git\x8a\n" +
+		"rmmod" +
+		"\t\x90\n" +
+		"route delete" +
+		"\t\x96\n" +
+		"route flush" +
+		"\t\x96\n" +
+		"rpm" +
+		"\t\x02e\x96\n" +
+		"rsync" +
+		"\t\x80\x81\x82\x83\x84\x85\x90" +
+		"\x02--delet--del\x87\n" +
+		"ruby" +
+		"\t\x02e\x8f" +
+		"\x02r\x8f\n" +
+		"s3cmd del" +
+		"\t\xac" +
+		"\x02--recur\xab\n" +
+		"s3cmd rb" +
+		"\t\xac" +
+		"\x02--force\xab\n" +
+		"s5cmd rm" +
+		"\t\xab\xac\n" +
+		"salt" +
+		"\t\xae\n" +
+		"sam delete" +
+		"\t\xac\n" +
+		"sc delete" +
+		"\t\x96\n" +
+		"sc stop" +
+		"\t\x96\n" +
+		"scrub" +
+		"\t\x8b\n" +
+		"scw" +
+		"\t\xac\n" +
+		"scw instance" +
+		"\t\xab\n" +
+		"sdelete" +
+		"\t\x8b\n" +
+		"sed" +
+		"\t\x01boot\x90" +
+		"\x01etc\x90\n" +
+		"semantic-release" +
+		"\t\x9f\n" +
+		"sentry-cli" +
+		"\t\xac\n" +
+		"sequelize db:drop" +
+		"\t\xa4\n" +
+		"sequelize db:migrate:undo:all" +
+		"\t\xa4\n" +
+		"serverless remove" +
+		"\t\xad\n" +
+		"service" +
+		"\t\x96\n" +
+		"set +o" +
+		"\t\x96\n" +
+		"setenforce 0" +
+		"\t\x90\n" +
+		"setfacl" +
+		"\t\x02R\x8e" +
+		"\x02b\x8e\n" +
+		"sfdisk" +
+		"\t\x8d\n" +
+		"sgdisk" +
+		"\t\x8d\n" +
+		"sh" +
+		"\t\x95\n" +
+		"shopify" +
+		"\t\xac\n" +
+		"shred" +
+		"\t\x8b\xaf" +
+		"\x01dev\x8d\n" +
+		"shutdown" +
+		"\t\x93\n" +
+		"skill" +
+		"\t\x93" +
+		"\x02u\x96\n" +
+		"skopeo delete" +
+		"\t\xa6\n" +
+		"sls remove" +
+		"\t\xad\n" +
+		"snowsql" +
+		"\t\xa0\xa2\n" +
+		"spctl" +
+		"\t\x02--maste\x90\n" +
+		"sqlcmd" +
+		"\t\xa0\xa2\n" +
+		"sqlite" +
+		"\t\xa0\xa2\n" +
+		"sqlite3" +
+		"\t\xa0\xa2\n" +
+		"sqlplus" +
+		"\t\xa0\xa2\n" +
+		"sqlx database" +
+		"\t\xa4\n" +
+		"srm" +
+		"\t\x80\x81\x82\x83\x84\x85\x8b\n" +
+		"sst remove" +
+		"\t\xad\n" +
+		"stop-computer" +
+		"\t\x93\n" +
+		"stop-service" +
+		"\t\x96\n" +
+		"stripe" +
+		"\t\xac\n" +
+		"supabase" +
+		"\t\xa0\xa2\n" +
+		"supabase branches" +
+		"\t\xac\n" +
+		"supabase db" +
+		"\t\xa4\n" +
+		"supabase functions" +
+		"\t\xac\n" +
+		"supabase projects" +
+		"\t\xac\n" +
+		"supabase secrets" +
+		"\t\xac\n" +
+		"supabase storage" +
+		"\t\xac\n" +
+		"svn delete" +
+		"\t\x9b\n" +
+		"svn revert" +
+		"\t\x02R\x9b\n" +
+		"swapoff" +
+		"\t\x96" +
+		"\x02a\x93\n" +
+		"sysadminctl" +
+		"\t\x90\n" +
+		"sysctl" +
+		"\t\x02w\x90\n" +
+		"systemctl disable" +
+		"\t\x96\n" +
+		"systemctl emergency" +
+		"\t\x93\n" +
+		"systemctl halt" +
+		"\t\x93\n" +
+		"systemctl hibernate" +
+		"\t\x93\n" +
+		"systemctl isolate" +
+		"\t\x93\n" +
+		"systemctl kexec" +
+		"\t\x93\n" +
+		"systemctl kill" +
+		"\t\x96\n" +
+		"systemctl mask" +
+		"\t\x96\n" +
+		"systemctl poweroff" +
+		"\t\x93\n" +
+		"systemctl reboot" +
+		"\t\x93\n" +
+		"systemctl rescue" +
+		"\t\x93\n" +
+		"systemctl set-default" +
+		"\t\x96\n" +
+		"systemctl soft-reboot" +
+		"\t\x93\n" +
+		"systemctl stop" +
+		"\t\x96\n" +
+		"systemctl suspend" +
+		"\t\x93\n" +
+		"tailscale down" +
+		"\t\xac\n" +
+		"tailscale logout" +
+		"\t\xac\n" +
+		"talosctl reset" +
+		"\t\xa8\n" +
+		"talosctl wipe" +
+		"\t\xa8\n" +
+		"tar" +
+		"\t\x02--remov\x87" +
+		"\x02C--direc\x90" +
+		"\x02x--extra--get\x90\n" +
+		"tccli" +
+		"\t\xac\n" +
+		"tea repos" +
+		"\t\x9e\n" +
 		"tee" +
-		"\t\x01boot\x8c" +
-		"\x01dev\x89" +
-		"\x01disk\x89" +
-		"\x01etc\x8c" +
-		"\x01nvme\x89" +
-		"\x01proc\x8c" +
-		"\x01sys\x8c" +
-		"\x01sysrq\x8f\n" +
+		"\t\x01boot\x90" +
+		"\x01dev\x8d" +
+		"\x01disk\x8d" +
+		"\x01etc\x90" +
+		"\x01nvme\x8d" +
+		"\x01proc\x90" +
+		"\x01sys\x90" +
+		"\x01sysrq\x93\n" +
 		"telinit" +
-		"\t\x8f\n" +
+		"\t\x93\n" +
 		"terraform apply" +
-		"\t\xa9\xaa\n" +
+		"\t\xad\xae\n" +
 		"terraform destroy" +
-		"\t\xa9\n" +
+		"\t\xad\n" +
 		"terraform force-unlock" +
-		"\t\xaa\n" +
+		"\t\xae\n" +
 		"terraform init" +
-		"\t\xaa\n" +
+		"\t\xae\n" +
 		"terraform state" +
-		"\t\xaa\n" +
+		"\t\xae\n" +
 		"terraform taint" +
-		"\t\xaa\n" +
+		"\t\xae\n" +
 		"terraform workspace" +
-		"\t\xaa\n" +
+		"\t\xae\n" +
 		"terragrunt apply" +
-		"\t\xa9\xaa\n" +
+		"\t\xad\xae\n" +
 		"terragrunt apply-all" +
-		"\t\xaa\n" +
+		"\t\xae\n" +
 		"terragrunt destroy" +
-		"\t\xa9\n" +
+		"\t\xad\n" +
 		"terragrunt destroy-all" +
-		"\t\xa9\n" +
+		"\t\xad\n" +
 		"terragrunt force-unlock" +
-		"\t\xaa\n" +
+		"\t\xae\n" +
 		"terragrunt run" +
-		"\t\xa9\n" +
+		"\t\xad\n" +
 		"terragrunt run-all" +
-		"\t\xa9\xaa\n" +
+		"\t\xad\xae\n" +
 		"terragrunt stack" +
-		"\t\xa9\n" +
+		"\t\xad\n" +
 		"terragrunt state" +
-		"\t\xaa\n" +
+		"\t\xae\n" +
 		"timedatectl set-time" +
-		"\t\x92\n" +
+		"\t\x96\n" +
 		"tmutil delete" +
-		"\t\x89\n" +
+		"\t\x8d\n" +
 		"tmutil deletelocalsnapshots" +
-		"\t\x89\n" +
+		"\t\x8d\n" +
 		"tofu apply" +
-		"\t\xa9\xaa\n" +
+		"\t\xad\xae\n" +
 		"tofu destroy" +
-		"\t\xa9\n" +
+		"\t\xad\n" +
 		"tofu force-unlock" +
-		"\t\xaa\n" +
+		"\t\xae\n" +
 		"tofu state" +
-		"\t\xaa\n" +
+		"\t\xae\n" +
 		"tofu taint" +
-		"\t\xaa\n" +
+		"\t\xae\n" +
 		"tofu workspace" +
-		"\t\xaa\n" +
+		"\t\xae\n" +
 		"trash" +
-		"\t\x82\xab\n" +
+		"\t\x86\xaf\n" +
 		"trash-empty" +
-		"\t\x87\n" +
+		"\t\x8b\n" +
 		"trash-put" +
-		"\t\x82\n" +
+		"\t\x86\n" +
 		"trino" +
-		"\t\x9c\x9e\n" +
+		"\t\xa0\xa2\n" +
 		"true" +
-		"\t\x91\n" +
+		"\t\x95\n" +
 		"truncate" +
-		"\t\xab" +
-		"\x01boot\x8c" +
-		"\x01etc\x8c" +
-		"\x01usr\x8c" +
-		"\x01var\x8c" +
-		"\x02s--size\x87\n" +
+		"\t\xaf" +
+		"\x01boot\x90" +
+		"\x01etc\x90" +
+		"\x01usr\x90" +
+		"\x01var\x90" +
+		"\x02s--size\x8b\n" +
 		"tsh" +
-		"\t\xa8\n" +
+		"\t\xac\n" +
 		"turso" +
-		"\t\x9c\x9e\n" +
+		"\t\xa0\xa2\n" +
 		"turso db" +
-		"\t\xa0\n" +
+		"\t\xa4\n" +
 		"twilio" +
-		"\t\xa8\n" +
+		"\t\xac\n" +
 		"twine upload" +
-		"\t\x9b\n" +
+		"\t\x9f\n" +
 		"typeorm schema:drop" +
-		"\t\xa0\n" +
+		"\t\xa4\n" +
 		"ufw delete" +
-		"\t\x92\n" +
+		"\t\x96\n" +
 		"ufw disable" +
-		"\t\x92\n" +
+		"\t\x96\n" +
 		"ufw reset" +
-		"\t\x92\n" +
+		"\t\x96\n" +
 		"umount" +
-		"\t\x8f" +
-		"\x02f--force\x92" +
-		"\x02l--lazy\x92\n" +
+		"\t\x93" +
+		"\x02f--force\x96" +
+		"\x02l--lazy\x96\n" +
 		"unlink" +
-		"\t\xab" +
-		"\x01bin\x8c" +
-		"\x01etc\x8c" +
-		"\x01lib\x8c" +
-		"\x01usr\x8c\n" +
+		"\t\xaf" +
+		"\x01bin\x90" +
+		"\x01etc\x90" +
+		"\x01lib\x90" +
+		"\x01usr\x90\n" +
 		"unset" +
-		"\t\x01HISTF\x92\n" +
+		"\t\x01HISTF\x96\n" +
 		"unshare" +
-		"\t\x02--map-r\xa3" +
-		"\x02U\xa3" +
-		"\x02r\xa3\n" +
+		"\t\x02--map-r\xa7" +
+		"\x02U\xa7" +
+		"\x02r\xa7\n" +
 		"unzip" +
-		"\t\x02d\x8c\n" +
+		"\t\x02d\x90\n" +
 		"update-grub" +
-		"\t\x8c\n" +
+		"\t\x90\n" +
 		"update-initramfs" +
-		"\t\x02d\x8c\n" +
+		"\t\x02d\x90\n" +
 		"update-rc.d" +
-		"\t\x92\n" +
+		"\t\x96\n" +
 		"useradd" +
-		"\t\x02o\x8c" +
-		"\x02u\x8c\n" +
+		"\t\x02o\x90" +
+		"\x02u\x90\n" +
 		"userdel" +
-		"\t\x8c\n" +
+		"\t\x90\n" +
 		"usermod" +
-		"\t\x8c\n" +
+		"\t\x90\n" +
 		"usql" +
-		"\t\x9c\x9e\n" +
+		"\t\xa0\xa2\n" +
 		"uv publish" +
-		"\t\x9b\n" +
+		"\t\x9f\n" +
 		"vagrant destroy" +
-		"\t\xa2\n" +
+		"\t\xa6\n" +
 		"valkey-cli" +
-		"\t\x9d\n" +
+		"\t\xa1\n" +
 		"vault auth" +
-		"\t\xa0\n" +
+		"\t\xa4\n" +
 		"vault delete" +
-		"\t\xa0\n" +
+		"\t\xa4\n" +
 		"vault kv" +
-		"\t\xa0\n" +
+		"\t\xa4\n" +
 		"vault operator" +
-		"\t\xa0\n" +
+		"\t\xa4\n" +
 		"vault secrets" +
-		"\t\xa0\n" +
+		"\t\xa4\n" +
 		"vboxmanage unregistervm" +
-		"\t\x02--delet\xa2\n" +
+		"\t\x02--delet\xa6\n" +
 		"velero backup" +
-		"\t\xa4\n" +
+		"\t\xa8\n" +
 		"velero restore" +
-		"\t\xa4\n" +
+		"\t\xa8\n" +
 		"velero schedule" +
-		"\t\xa4\n" +
+		"\t\xa8\n" +
 		"velero uninstall" +
-		"\t\xa4\n" +
+		"\t\xa8\n" +
 		"vercel" +
-		"\t\xa8\n" +
+		"\t\xac\n" +
 		"vercel remove" +
-		"\t\xa8\n" +
+		"\t\xac\n" +
 		"vercel rm" +
-		"\t\xa8\n" +
+		"\t\xac\n" +
 		"vgremove" +
-		"\t\x89\n" +
+		"\t\x8d\n" +
 		"vipw" +
-		"\t\x8c\n" +
+		"\t\x90\n" +
 		"virsh destroy" +
-		"\t\xa2\n" +
+		"\t\xa6\n" +
 		"virsh undefine" +
-		"\t\xa2\n" +
+		"\t\xa6\n" +
 		"visudo" +
-		"\t\x8c\n" +
+		"\t\x90\n" +
 		"vsce publish" +
-		"\t\x9b\n" +
+		"\t\x9f\n" +
 		"vsce unpublish" +
-		"\t\x9b\n" +
+		"\t\x9f\n" +
 		"vssadmin delete" +
-		"\t\x89\n" +
+		"\t\x8d\n" +
 		"vultr-cli" +
-		"\t\xa8\n" +
+		"\t\xac\n" +
 		"wbadmin delete" +
-		"\t\x89\n" +
+		"\t\x8d\n" +
 		"wget" +
-		"\t\x02--metho\xa1\n" +
+		"\t\x02--metho\xa5\n" +
 		"wipe" +
-		"\t\x87\n" +
+		"\t\x8b\n" +
 		"wipefs" +
-		"\t\x89\n" +
+		"\t\x8d\n" +
 		"wp db" +
-		"\t\xa0\n" +
+		"\t\xa4\n" +
 		"wp site" +
-		"\t\xa0\n" +
+		"\t\xa4\n" +
 		"wrangler" +
-		"\t\x9c\x9e\xa8\n" +
+		"\t\xa0\xa2\xac\n" +
 		"wrangler d1" +
-		"\t\xa0\n" +
+		"\t\xa4\n" +
 		"wrangler delete" +
-		"\t\xa8\n" +
+		"\t\xac\n" +
 		"wsl" +
-		"\t\x02--unreg\xa2\n" +
+		"\t\x02--unreg\xa6\n" +
 		"xargs" +
-		"\t\x84\x97\xa0\xa2\xa4\n" +
+		"\t\x88\x9b\xa4\xa6\xa8\n" +
 		"xh" +
-		"\t\x01DELET\xa1\n" +
+		"\t\x01DELET\xa5\n" +
 		"yarn" +
-		"\t\xa0\n" +
+		"\t\xa4\n" +
 		"yarn npm" +
-		"\t\x9b\n" +
+		"\t\x9f\n" +
 		"yarn publish" +
-		"\t\x9b\n" +
+		"\t\x9f\n" +
 		"yum remove" +
-		"\t\x92\n" +
+		"\t\x96\n" +
 		"zfs destroy" +
-		"\t\x89\n" +
+		"\t\x8d\n" +
 		"zfs rollback" +
-		"\t\x02r\x89\n" +
+		"\t\x02r\x8d\n" +
 		"zpool destroy" +
-		"\t\x89\n" +
+		"\t\x8d\n" +
 		"zpool labelclear" +
-		"\t\x89\n" +
+		"\t\x8d\n" +
 		"zypper remove" +
-		"\t\x92\n", Hooks: []packindex.Hook{
-		{Name: "no-recursive-delete", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Program: true}, Hook: "\x98\x80" +
-			"\x15\x02\x17\n" +
-			"rimraf src\n" +
-			"rimraf app" +
-			"\vrimraf apps" +
-			"\x0frimraf packages" +
-			"\x0frimraf internal" +
-			"\frimraf tests" +
-			"\vrimraf docs" +
-			"\vrimraf .git" +
-			"\x06rm -rf" +
-			"\x06srm -r" +
-			"\trm -r src" +
-			"\trm -r lib" +
-			"\trm -r app\n" +
-			"rm -r apps" +
-			"\x0erm -r packages" +
-			"\x0erm -r internal" +
-			"\trm -r cmd" +
-			"\trm -r pkg" +
-			"\vrm -r tests\n" +
-			"rm -r test\n" +
-			"rm -r docs" +
-			"\x10rm -r migrations\n" +
-			"rm -r data" +
-			"\x01\x02\x8e" +
-			"\x01\x15rm -rf *node_modules*" +
-			"\x18rm -rf *bower_components" +
-			"\frm -rf *dist" +
-			"\x0erm -rf *dist/*" +
-			"\rrm -rf dist-*" +
-			"\rrm -rf *build" +
-			"\x0frm -rf *build/*" +
-			"\x0frm -rf *build-*" +
-			"\x0erm -rf *target" +
-			"\x10rm -rf *target/*\n" +
-			"rm -rf out" +
-			"\frm -rf */out" +
-			"\frm -rf out/*" +
-			"\x0erm -rf *output" +
-			"\x10rm -rf *output/*\n" +
-			"rm -rf obj" +
-			"\frm -rf */obj\n" +
-			"rm -rf bin" +
-			"\x12rm -rf */bin/Debug" +
-			"\x14rm -rf */bin/Release" +
-			"\frm -rf _site" +
-			"\vrm -rf site" +
-			"\x10rm -rf docs/site" +
-			"\x17rm -rf storybook-static" +
-			"\x11rm -rf *coverage*" +
-			"\x0frm -rf *htmlcov" +
-			"\x11rm -rf *htmlcov/*" +
-			"\x15rm -rf *test-results*" +
-			"\x19rm -rf *playwright-report" +
-			"\x15rm -rf *public/assets" +
-			"\x14rm -rf *public/packs" +
-			"\x10rm -rf reports/*" +
-			"\x14rm -rf *__pycache__*" +
-			"\x11rm -rf *.egg-info" +
-			"\x12rm -rf *.dist-info" +
-			"\rrm -rf *.dSYM" +
-			"\x12rm -rf *.xcarchive" +
-			"\x0frm -rf *[.]eggs" +
-			"\rrm -rf *cache" +
-			"\x0frm -rf *cache/*" +
-			"\x15rm -rf *[.]hypothesis" +
-			"\x1crm -rf *[.]ipynb_checkpoints" +
-			"\x11rm -rf *[.][nt]ox" +
-			"\x13rm -rf *[.]n[eu]xt*" +
-			"\x15rm -rf *[.]svelte-kit" +
-			"\x10rm -rf *[.]turbo" +
-			"\x0frm -rf *[.]vite" +
-			"\x12rm -rf *[.]angular" +
-			"\x10rm -rf *[.]astro" +
-			"\x0frm -rf *[.]expo" +
-			"\x15rm -rf *[.]docusaurus" +
-			"\x11rm -rf *[.]vercel" +
-			"\x12rm -rf *[.]netlify" +
-			"\x15rm -rf *[.]serverless" +
-			"\x12rm -rf *[.]aws-sam" +
-			"\x0frm -rf *cdk.out" +
-			"\x14rm -rf *[.]terraform" +
-			"\x11rm -rf *[.]gradle" +
-			"\x11rm -rf *[.]kotlin" +
-			"\x14rm -rf *[.]dart_tool" +
-			"\x15rm -rf *[.]stack-work" +
-			"\x11rm -rf *elm-stuff" +
-			"\x11rm -rf *[.]bundle" +
-			"\x14rm -rf vendor/bundle" +
-			"\rrm -rf vendor" +
-			"\x14rm -rf *DerivedData*" +
-			"\frm -rf *Pods" +
-			"\vrm -rf deps" +
-			"\frm -rf zig-*" +
-			"\x0erm -rf bazel-*" +
-			"\x12rm -rf *CMakeFiles" +
-			"\x16rm -rf *CMakeCache.txt" +
-			"\frm -rf *venv" +
-			"\x11rm -rf *venv[/-]*\n" +
-			"rm -rf env" +
-			"\vrm -rf tmp*" +
-			"\frm -rf */tmp" +
-			"\x0erm -rf */tmp/*" +
-			"\x0erm -rf [.]tmp*" +
-			"\frm -rf temp*" +
-			"\rrm -rf */temp" +
-			"\frm -rf logs*" +
-			"\frm -rf log/*" +
-			"\x11rm -rf *generated\n" +
-			"rm -rf gen" +
-			"\frm -rf */gen" +
-			"\x11rm -rf wheelhouse" +
-			"\rrm -rf result" +
-			"\x11rm -rf *[.]direnv" +
-			"\x0frm -rf buck-out" +
-			"\x13rm -rf *screenshots" +
-			"\x0erm -rf *videos" +
-			"\x11rm -rf *snapshots" +
-			"\x12rm -rf *-lock.json" +
-			"\rrm -rf *.lock" +
-			"\x12rm -rf *-lock.yaml" +
-			"\frm -rf *.log" +
-			"\frm -rf *.tmp" +
-			"\x0frm -rf *.py[co]\n" +
-			"rm -rf *.o" +
-			"\frm -rf *.tgz" +
-			"\x14rm -rf *.tar.[gxb]z*" +
-			"\frm -rf *.zip" +
-			"\frm -rf *.bak" +
-			"\rrm -rf *.orig" +
-			"\x14rm -rf *.tsbuildinfo" +
-			"\x15rm -rf /var/folders/*" +
-			"\x11rm -rf /dev/shm/*" +
-			"\x1brm -rf /var/lib/apt/lists/*" +
-			"\x17rm -rf /usr/share/doc/*" +
-			"\x17rm -rf /usr/share/man/*" +
-			"\x14rm -rf /usr/local/go" +
-			"\x18rm -rf ~/.gradle/caches*" +
-			"\x19rm -rf ~/.m2/repository/*" +
-			"\x19rm -rf ~/Library/Caches/*" +
-			"\x12rm -rf '$(mktemp'*" +
-			"\x16rm -rf '$'[Tt][Mm][Pp]" +
-			"\x18rm -rf '$'[Tt][Mm][Pp]/*#rm -rf '$'[Tt][Mm][Pp][Dd][Ii][Rr]*$rm -rf '$'[Tt][Mm][Pp]_[Dd][Ii][Rr]*" +
-			"\x1arm -rf '$'[Tt][Ee][Mm][Pp]" +
-			"\x1crm -rf '$'[Tt][Ee][Mm][Pp]/*'rm -rf '$'[Tt][Ee][Mm][Pp][Dd][Ii][Rr]*(rm -rf '$'[Tt][Ee][Mm][Pp]_[Dd][Ii][Rr]*" +
-			"\x10rm -rf '$'*/dist" +
-			"\x11rm -rf '$'*/build" +
-			"\x12rm -rf '$'*/target" +
-			"\x18rm -rf '$'*/node_modules" +
-			"\x14rm -rf '$'*/coverage" +
-			"\x17rm -rf '$'*/__pycache__" +
-			"\x10rm -rf '$'*cache" +
-			"\x13rm -rf '${TMPDIR:'*" +
-			"\x10rm -rf '${TMP:'*" +
-			"\x10rm -rf '${tmp:'*" +
-			"\x13rm -rf '${tmpdir:'*" +
-			"\x16rm -rf '$RUNNER_TEMP'*" +
-			"\x1frm -rf '$'[Bb][Uu][Ii][Ll][Dd]*" +
-			"\x11rm -rf '${BUILD'*" +
-			"\x0frm -rf '$DIST'*" +
-			"\x0erm -rf '$OUT'*" +
-			"\x15rm -rf '${'*:-/tmp}/*" +
-			"\x11rm -rf /tmp/*'$'*" +
-			"\x05block_Deleting whole trees is not allowed. Name the files, or move the tree to a folder called trash." +
+		"\t\x96\n", Hooks: []packindex.Hook{
+		{Name: "no-recursive-delete", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Program: true}, Hook: "\x88\x80" +
+			"\x15\x10\x01\aunknown" +
+			"\x05block\x9c" +
+			"\x01It is not known what this deletes, because the tree does not exist or the line computes its name. Name the files, or move the tree to a folder called trash." +
 			"\x02\x0emkdir -p trash" +
 			"\x06ls -la"},
-		{Name: "ask-before-delete-outside-project", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Paths: "\x02\x02/**\n~/**", Program: true}, Hook: "\x98\x80" +
-			"\x15\x02\x01\x05rm -r" +
-			"\x01@" +
-			"\x1b\x04./**" +
-			"\a/tmp/**" +
-			"\x0f/private/tmp/**" +
-			"\v/var/tmp/**" +
-			"\x0f/var/folders/**" +
-			"\v/dev/shm/**" +
-			"\f**/.cache/**" +
-			"\x14**/Library/Caches/**\n" +
-			"**/.npm/**" +
-			"\r**/.gradle/**" +
-			"\x14**/.m2/repository/**" +
-			"\x15**/.cargo/registry/**" +
-			"\f**/go/pkg/**" +
-			"\x15/var/lib/apt/lists/**" +
-			"\r/var/cache/**" +
-			"\x11/usr/share/doc/**" +
-			"\x11/usr/share/man/**" +
-			"\r/usr/local/go" +
-			"\x10/usr/local/go/**" +
-			"\b~/tmp/**" +
-			"\x17**/Library/Developer/**" +
-			"\x0e/workspace*/**" +
-			"\a/app/**" +
-			"\b/code/**" +
-			"\b/repo/**" +
-			"\x0f/root/.cache/**" +
-			"\r/root/.npm/**" +
+		{Name: "ask-before-deleting-trees", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x88\x80" +
+			"\x15\x10\x02\aproject" +
+			"\aignored" +
+			"\x03" +
+			"ask\x8e" +
+			"\x01This deletes a part of the project. `git status --ignored` shows what is not committed, and `git restore` brings back only the rest. Continue?" +
+			"\x02\x1cgit status --short --ignored" +
+			"\x0emkdir -p trash"},
+		{Name: "ask-before-delete-outside-project", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x88\x80" +
+			"\x15\x10\x01\telsewhere" +
 			"\x03" +
 			"askNThis deletes a tree outside of the project. Is it one that can be built again?" +
 			"\x01\x06ls -la"},
-		{Name: "no-delete-of-root-or-home", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Program: true}, Hook: "\x98\x80" +
-			"\x15\x02*" +
-			"\brm -r /*" +
-			"\brm -r ~*" +
-			"\x10rm -r [A-Za-z]:*" +
-			"\trimraf /*" +
-			"\trimraf ~*" +
-			"\atrash /" +
+		{Name: "no-delete-outside-project", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Program: true}, Hook: "\x88\x80" +
+			"\x15\x10\x01\aoutside" +
+			"\x05blockSThis deletes a tree outside of the project. Delete only directories of the project." +
+			"\x01\x06ls -la"},
+		{Name: "no-delete-of-system-or-home", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Program: true}, Hook: "\x88\x80" +
+			"\x15\x10\x02\x04home" +
+			"\x06system" +
+			"\x05block\xa5" +
+			"\x01This deletes a directory of the system, or files of the user that are directly in the home directory. Delete only the intended directory in the project, by its name." +
+			"\x02\x06ls -la" +
+			"\bdu -sh ."},
+		{Name: "no-delete-of-project", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Program: true}, Hook: "\x88\x80" +
+			"\x15\x10\x02\x04root\n" +
+			"repository" +
+			"\x05block\x81" +
+			"\x01This deletes the whole project, or history of its repository, including commits that were never pushed. Name the files to delete." +
+			"\x02\x14git count-objects -v" +
+			"\bgit fsck"},
+		{Name: "no-delete-of-root-or-home", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Program: true}, Hook: "\x88\x80" +
+			"\x15\x02\x17\atrash /" +
 			"\atrash ~" +
 			"\vtrash-put ~" +
 			"\x0efind / -delete" +
@@ -2027,91 +1834,22 @@ var all = []packindex.Pack{
 			"\x06mv ~ *" +
 			"\x10mv ~/* /dev/null\n" +
 			"mv '~/*' *" +
-			"\trd /s *:*" +
-			"\frmdir /s *:*" +
-			"\frd /s /q *:*" +
-			"\rdel /s /q *:*" +
-			"\x10del /f /s /q *:*" +
-			"\x10del /f /s /q '*'" +
-			"\rdel /s /q '*'\n" +
-			"del /s *:*\n" +
-			"del /s '*'" +
-			"\x16Remove-Item -Recurse *" +
-			"\x16Remove-Item -recurse *" +
-			"\x10Remove-Item -r *\"powershell* *Remove-Item*-Recurse*" +
-			"\x1cpwsh* *Remove-Item*-Recurse*" +
-			"\x01\x02," +
-			"\frm -r /tmp/*" +
-			"\x14rm -r /private/tmp/*" +
-			"\x10rm -r /var/tmp/*" +
-			"\x14rm -r /var/folders/*" +
-			"\x10rm -r /dev/shm/*" +
-			"\x13rm -r /home/*/[!.]*" +
-			"\x14rm -r /Users/*/[!.]*" +
-			"\x1erm -r /mnt/[a-z]/Users/*/[!.]*" +
-			"\x1drm -r [A-Za-z]:/Users/*/[!.]*" +
-			"\x13rm -r /workspace*/*" +
-			"\frm -r /app/*" +
-			"\rrm -r /code/*" +
-			"\rrm -r /repo/*" +
-			"\frm -r /src/*" +
-			"\x0erm -r /build/*" +
-			"\x0erm -r /opt/*/*" +
-			"\x0erm -r /srv/*/*" +
-			"\x0frm -r /data/*/*" +
-			"\x14rm -r */node_modules" +
-			"\x16rm -r */node_modules/*" +
-			"\frm -r */dist" +
-			"\rrm -r */build" +
-			"\x0erm -r */target" +
-			"\x13rm -r */__pycache__" +
-			"\vrm -r *venv" +
-			"\x1arm -r /var/lib/apt/lists/*" +
-			"\x12rm -r /var/cache/*" +
-			"\x16rm -r /usr/share/doc/*" +
-			"\x16rm -r /usr/share/man/*" +
-			"\x13rm -r /usr/local/go" +
-			"\x0erm -r */.cache" +
-			"\x10rm -r */.cache/*" +
-			"\vrm -r ~/*/*\"Remove-Item -Recurse *node_modules#Remove-Item -Recurse *node_modules," +
-			"\x1aRemove-Item -Recurse *dist" +
-			"\x1bRemove-Item -Recurse *dist," +
-			"\x1bRemove-Item -Recurse *build" +
-			"\x1cRemove-Item -Recurse *build," +
-			"\x19Remove-Item -Recurse *bin" +
-			"\x1aRemove-Item -Recurse *bin," +
-			"\x19Remove-Item -Recurse *obj" +
-			"\x1aRemove-Item -Recurse *obj," +
-			"\x1cRemove-Item -Recurse *cache*" +
 			"\x05block\x8b" +
 			"\x01This deletes a system directory, the home directory, or everything below /. Delete only the intended directory in the project, by its name." +
 			"\x02\x06ls -la" +
 			"\bdu -sh ."},
 		{Name: "no-delete-of-everything-here", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Program: true}, Hook: "\x98\x80" +
-			"\x15\x02 \n" +
+			"\x15\x02\x13\n" +
 			"git rm '*'" +
 			"\fgit rm '*/*'" +
-			"\arm -r .\n" +
-			"rm -r '.*'" +
-			"\brm -r ..\n" +
-			"rm -r ../*\n" +
-			"rm -r */.." +
-			"\frm -r */../*" +
-			"\rrm -r '$'*/.." +
-			"\x0frm -r '$'*/../*" +
 			"\x06rm '*'" +
 			"\brm '*.*'" +
 			"\arm '/*'" +
 			"\brm '~/*'" +
 			"\arm '**'" +
 			"\trm '**/*'" +
-			"\brimraf .\n" +
-			"rimraf '*'" +
-			"\trimraf .." +
-			"\vrimraf ../*" +
 			"\vgit rm -r ." +
-			"\x0emv * /dev/null" +
-			"\ffind -delete#tar --remove-files --file /dev/null" +
+			"\x0emv * /dev/null#tar --remove-files --file /dev/null" +
 			"\x14tar --remove-files ." +
 			"\x19rsync --delete *empty*/ *" +
 			"\x1arsync --delete /dev/null *" +
@@ -2120,33 +1858,14 @@ var all = []packindex.Pack{
 			"\x16rsync --delete * /etc*" +
 			"\x16rsync --delete * /usr*" +
 			"\x16rsync --delete * /home" +
-			"\x01\x02\x1b\x15rm -r ../node_modules" +
-			"\x17rm -r ../*/node_modules" +
-			"\rrm -r ../dist" +
-			"\x0frm -r ../*/dist" +
-			"\x0erm -r ../build" +
-			"\x10rm -r ../*/build" +
-			"\x0frm -r ../target" +
-			"\x11rm -r ../*/target" +
-			"\x11rm -r ../coverage" +
-			"\rrm -r ../tmp*" +
+			"\x02\x10\x03" +
+			"\asession" +
+			"\arebuilt" +
+			"\ttemporary" +
+			"\x02\x03" +
 			"\x12git rm -r --cached" +
 			"\x13git rm -r --dry-run" +
 			"\x0frsync --dry-run" +
-			"\x19find -name *[!*]* -delete" +
-			"\x1afind -iname *[!*]* -delete" +
-			"\x1bfind -path *[!*./]* -delete" +
-			"\x1bfind -regex *[!*.]* -delete" +
-			"\x15find -mtime * -delete" +
-			"\x14find -mmin * -delete" +
-			"\x13find -ctime -delete" +
-			"\x13find -atime -delete" +
-			"\x15find -newer * -delete" +
-			"\x13find -empty -delete" +
-			"\x14find -size * -delete" +
-			"\x13find -xtype -delete" +
-			"\x16find -samefile -delete" +
-			"\x12find -inum -delete" +
 			"\x05block\\This deletes everything in a directory, or outside of the project. Name the files to delete." +
 			"\x02\x06ls -la" +
 			"\x12git status --short"},
@@ -2166,39 +1885,23 @@ var all = []packindex.Pack{
 			"\x01\x01f/\\bfor\\s+\\w+\\s+in\\s+(\\$\\(|`)\\s*git\\s+ls-files\\s*[)`]\\s*;?\\s*do\\s+(:|true|cat\\s+/dev/null)?\\s*>\\s*\"?\\$/" +
 			"\x05blockPThis empties all files of a list that was not reviewed. Name the files to empty." +
 			"\x01\fgit ls-files"},
-		{Name: "no-delete-of-repository", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Program: true}, Hook: "\x98\x80" +
-			"\x15\x02\x15\rrm -r *[.]git" +
-			"\x0frm -r *[.]git/*" +
-			"\x0frm *[.]git/HEAD" +
+		{Name: "no-delete-of-repository", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Program: true}, Hook: "\x88\x80" +
+			"\x15\x02\v\x0frm *[.]git/HEAD" +
 			"\x11rm *[.]git/config" +
 			"\x10rm *[.]git/index" +
 			"\x16rm *[.]git/packed-refs" +
 			"\x10rm *[.]git/refs*" +
 			"\x13rm *[.]git/objects*" +
 			"\x10rm *[.]git/logs*" +
-			"\frm -r *[.]hg" +
-			"\rrm -r *[.]svn" +
-			"\frm -r *[.]jj" +
-			"\rrm -r .github" +
-			"\x0erimraf *[.]git" +
 			"\rrmdir *[.]git" +
 			"\tmv .git *" +
 			"\tmv * .git" +
-			"\x14find *[.]git -delete" +
-			"\x16find *[.]git/* -delete" +
-			"\x17find -name .git -delete" +
 			"\x14git ls-files -delete" +
-			"\x01\x02\x06\x16rm -r *[.]git/rebase-*" +
-			"\x17rm -r *[.]git/modules/*" +
-			"\x14rm -r *[.]git/*.lock" +
-			"\x1crm -r *[.]git/hooks/*.sample" +
-			"\frm -r /tmp/*" +
-			"\x15rm -r *template*/.git" +
 			"\x05blockQThis deletes history of the repository, including commits that were never pushed." +
 			"\x02\x14git count-objects -v" +
 			"\bgit fsck"},
 		{Name: "ask-before-wiping-files", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x98\x80" +
-			"\x05\x02\x13\x05shred" +
+			"\x05\x02\x11\x05shred" +
 			"\x03" +
 			"srm" +
 			"\x04wipe" +
@@ -2214,9 +1917,7 @@ var all = []packindex.Pack{
 			"\x0ecp /dev/null *" +
 			"\x0ecp /dev/zero *" +
 			"\x11gio trash --empty" +
-			"\vtrash-empty" +
-			"\x10rm -r *[.]Trash*" +
-			"\x14rm -r */share/Trash*\n" +
+			"\vtrash-empty\n" +
 			"cipher /w*" +
 			"\x01\x02\x13\x13truncate -s 0 *.log" +
 			"\x13truncate -s 0 *.txt" +
@@ -2408,10 +2109,8 @@ var all = []packindex.Pack{
 			"\x01This changes permissions of a whole tree, of the system or for all users. Name the files and the missing permission, as in \"chmod u+x FILE\"." +
 			"\x02\x10chmod u+x run.sh" +
 			"\x06ls -la"},
-		{Name: "no-delete-in-another-language", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Program: true}, Hook: "\x98\x80" +
-			"\x15\x02;" +
-			"\x12python -c *rmtree*" +
-			"\x13python3 -c *rmtree*" +
+		{Name: "no-delete-in-another-language", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Program: true}, Hook: "\x88\x80" +
+			"\x15\x02-" +
 			"\x15python -c *os.remove*" +
 			"\x1bpython3 -c *os.remove*walk*" +
 			"\x1bpython3 -c *os.walk*remove*" +
@@ -2427,8 +2126,6 @@ var all = []packindex.Pack{
 			"\x1dpython3 -c *subprocess*rm*-r*" +
 			"\x14python3 -c *os.fork*" +
 			"\x13python -c *os.fork*" +
-			"\x10perl -e *rmtree*" +
-			"\x15perl -e *remove_tree*" +
 			"\x15perl -e *unlink*glob*" +
 			"\x18perl -e *unlink*'<'*'>'*" +
 			"\x14perl -e *fork*while*" +
@@ -2437,25 +2134,15 @@ var all = []packindex.Pack{
 			"\x16perl -e *system*rm*-r*" +
 			"\x10perl -e *\\`rm\\ *" +
 			"\x16perl -e *exec*rm\\ -*r*" +
-			"\x0eruby -e *rm_r*" +
-			"\x14ruby -e *remove_dir*" +
-			"\x16ruby -e *remove_entry*" +
 			"\x19ruby -e *File.delete*Dir*" +
 			"\x19ruby -e *Dir*File.delete*" +
 			"\x0eruby -e *fork*" +
 			"\x16ruby -e *system*rm*-r*" +
 			"\x10ruby -e *\\`rm\\ *" +
 			"\x18ruby -rfileutils -e *rm*" +
-			"\x10node -e *rmSync*" +
-			"\x13node -e *rmdirSync*" +
-			"\x18node -e *rm\\(*recursive*" +
 			"\x10node -e *rimraf*" +
 			"\x1fnode -e *fs*unlinkSync*readdir* node -e *readdirSync*unlinkSync*" +
 			"\x14node -e *exec*rm*-r*" +
-			"\x14node --eval *rmSync*" +
-			"\x10node -p *rmSync*" +
-			"\x0fbun -e *rmSync*" +
-			"\x17deno eval *Deno.remove*" +
 			"\x0ephp -r *rmdir*" +
 			"\x14php -r *unlink*glob*" +
 			"\x14php -r *glob*unlink*" +
@@ -2468,15 +2155,6 @@ var all = []packindex.Pack{
 			"\x15osascript -e *delete*" +
 			"\x1aosascript -e *empty*trash*" +
 			"\x16osascript -e *rm\\ -*r*" +
-			"\x01\x02\t\x18python -c *rmtree*build*" +
-			"\x17python -c *rmtree*dist*" +
-			"\x19python3 -c *rmtree*build*" +
-			"\x18python3 -c *rmtree*dist*" +
-			"\x1fpython3 -c *rmtree*__pycache__*" +
-			"\x15node -e *rmSync*dist*" +
-			"\x16node -e *rmSync*build*" +
-			"\x1dnode -e *rmSync*node_modules*" +
-			"\x19node -e *rmSync*coverage*" +
 			"\x05blockyCode in this command line deletes a whole tree, or starts programs without end. Delete the intended files by their names." +
 			"\x01\x12git status --short"},
 		{Name: "no-change-of-system-files", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Program: true}, Hook: "\x98\x80" +
@@ -4441,16 +4119,18 @@ var all = []packindex.Pack{
 			"askVThis changes infrastructure or its state without another review of the plan. Continue?" +
 			"\x02\x1fterraform plan -out=plan.tfplan" +
 			"\x14terraform state list"},
-		{Name: "ask-before-another-way", On: on0, Phase: 2, Decide: 2, Counts: &packindex.Counts{Marks: []grapnel.Kind{"tool.before"}, Begins: "\x00find\t\x80\nrimraf\t\x80\nrm\t\x80\n"}, Needs: match.Needs{Program: true}, Hook: "Ȁ" +
-			"\x15\x02\t\x02rm" +
+		{Name: "ask-before-another-way", On: on0, Phase: 2, Decide: 2, Counts: &packindex.Counts{Marks: []grapnel.Kind{"tool.before"}, Begins: "\x00find\t\x80\nrimraf\t\x80\nrm\t\x80\n"}, Needs: match.Needs{Program: true}, Hook: "\u0600" +
+			"\x15\x02\b\x02rm" +
 			"\x05rmdir" +
 			"\x06unlink" +
 			"\x05shred" +
-			"\x06rimraf" +
 			"\x05trash" +
 			"\btruncate" +
 			"\x02mv" +
 			"\x06git rm" +
+			"\x01\x02\x02\n" +
+			"mv * trash" +
+			"\fmv * trash/*" +
 			"\x01\x17\x03" +
 			"\x01\vtool.before" +
 			"\x02\x03" +

@@ -15,6 +15,7 @@
 //     output: what the tool printed  # after the call of the command or tool; or
 //     prompt: what the person typed
 //     before: [{command: cat .env}]  # earlier events of the same session
+//     files: {.gitignore: dist, empty/: "", a: {link: b}} # the project, in a new directory
 //     near: no-force-push            # for a harmless case: a hook that must not match it
 package corpus
 
@@ -150,6 +151,10 @@ func play(t *testing.T, pattern, cwd string) []played {
 				t.Fatalf("%s:%d: the id %q or the family %q is missing, or the id is listed twice", file, node.Line, c.id, c.family)
 			}
 			ids[c.id] = true
+			cwd := cwd
+			if files := node.Get("files"); files != nil {
+				cwd = plant(t, files)
+			}
 			if before := node.Get("before"); before != nil {
 				for _, step := range before.Items {
 					c.before = c.before || earlier(t, engine, step, c.id, cwd)
@@ -167,6 +172,31 @@ func play(t *testing.T, pattern, cwd string) []played {
 		}
 	}
 	return cases
+}
+
+// plant writes the files of a case into a new project, and returns its directory.
+func plant(t *testing.T, files *yaml.Node) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "project")
+	for _, pair := range files.Pairs {
+		name := filepath.Join(dir, pair.Key.Text)
+		parent, err := filepath.Dir(name), error(nil)
+		if strings.HasSuffix(pair.Key.Text, "/") {
+			parent = name
+		}
+		if err = os.MkdirAll(parent, 0o700); err == nil {
+			switch link := pair.Value.Get("link"); {
+			case link != nil:
+				err = os.Symlink(link.Text, name)
+			case parent != name:
+				err = os.WriteFile(name, []byte(pair.Value.Text), 0o600)
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
 }
 
 // load returns a policy that uses every pack.
