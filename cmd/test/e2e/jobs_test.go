@@ -257,7 +257,7 @@ func falseAlarm(t *testing.T, g guarded, policies []string) {
 	if len(policies) != 2 || !strings.Contains(policies[1], "allow:") {
 		t.Fatalf("want the policies before and after the change, not %q", policies)
 	}
-	const ofPack, ofOwn = "Deleting whole trees is not allowed.", "Use the development container."
+	const ofPack, ofOwn = "This deletes a part of the project.", "Use the development container."
 	passed, gone := "", true
 	if g.Agent.ID == agents.Codex.ID {
 		passed, gone = "rm -f style commands are not permitted", false
@@ -301,12 +301,12 @@ func blocksToSlack(t *testing.T, g guarded, policies []string) {
 	t.Cleanup(slack.Close)
 	g.WriteFile(t, filepath.Join(g.kit, "grapnel.yaml"), "networks: [127.0.0.0/8]\n"+strings.ReplaceAll(policies[0], theirs, slack.URL))
 	g.WriteFile(t, "src/a.txt", "a\n")
-	res := play(t, g, call{"echo free > free.txt", ""}, call{"rm -rf src", "Deleting whole trees is not allowed."})
+	res := play(t, g, call{"echo free > free.txt", ""}, call{"rm -rf .", "This deletes the whole project"})
 	wantFile(t, res, "src/a.txt", "a\n")
 	await.Until(t, "the message arrives", func() bool { return len(box.Messages()) > 0 })
 	g.grapnel(t, "drain") // whatever else waits arrives, too
 	messages := box.Messages()
-	if len(messages) != 1 || messages[0].Title != "Blocked: Bash in "+g.Agent.ID || !strings.Contains(messages[0].Text, "rm -rf src") {
+	if len(messages) != 1 || messages[0].Title != "Blocked: Bash in "+g.Agent.ID || !strings.Contains(messages[0].Text, "rm -rf .") {
 		t.Errorf("Slack got %+v, want one message about the block", messages)
 	}
 }
