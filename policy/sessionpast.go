@@ -16,6 +16,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/home"
+	"github.com/grapnel-dev/grapnel/internal/loss"
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/notice"
 	"github.com/grapnel-dev/grapnel/internal/readfile"
@@ -432,10 +433,10 @@ var dataFiles = []string{
 	".toml", ".ini", ".tmp", ".gz", ".tgz", ".zip", ".json", ".jsonl",
 }
 
-// runnable reports whether a file may be run as code later, by its name.
+// runnable reports whether a file may be run as code later, or decides about deletions, by its name.
 func runnable(name string) bool {
 	return !strings.HasPrefix(name, "/dev/") &&
-		(filepath.Base(name) == "package.json" || !slices.Contains(dataFiles, strings.ToLower(filepath.Ext(name))))
+		(filepath.Base(name) == "package.json" || loss.Decides(filepath.Base(name)) || !slices.Contains(dataFiles, strings.ToLower(filepath.Ext(name))))
 }
 
 // add adds what a call did, and reports whether anything changed.

@@ -143,20 +143,17 @@ func (p *Place) inside(name string) Class {
 	case info.IsDir() && isDir(filepath.Join(name, ".git")):
 		return Repository
 	}
-	var entries []fs.DirEntry
-	if info.IsDir() {
-		if entries, err = p.list(name); err == nil && len(entries) == 0 {
-			return Rebuilt
-		}
+	if info.IsDir() && p.Empty(name) {
+		return Rebuilt
 	}
-	kind := Remade(p.rel(name)) || marked(name)
+	kind := Remade(p.rel(name)) || p.marked(name)
 	repo := p.repository(filepath.Dir(name))
 	switch {
 	case repo == "" && kind:
 		return Rebuilt
 	case repo == "":
 		return Project
-	case !p.ignored(repo, name, info.IsDir()) && !(kind && p.allIgnored(repo, name, entries)):
+	case !p.ignored(repo, name, info.IsDir()) && !(kind && info.IsDir() && p.allIgnored(repo, name)):
 		return Project
 	case kind:
 		return Rebuilt
@@ -165,8 +162,9 @@ func (p *Place) inside(name string) Class {
 }
 
 // allIgnored reports whether git ignores each entry of a directory, except for the files that keep it.
-func (p *Place) allIgnored(repo, dir string, entries []fs.DirEntry) bool {
-	return len(entries) > 0 && !slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
+func (p *Place) allIgnored(repo, dir string) bool {
+	entries, err := p.list(dir, MaxEntries)
+	return err == nil && !slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
 		keeps := e.Name() == ".gitkeep" || e.Name() == ".gitignore" || e.Name() == ".keep"
 		return !keeps && !p.ignored(repo, filepath.Join(dir, e.Name()), e.IsDir())
 	})
@@ -239,7 +237,7 @@ func (p *Place) expand(pattern string) ([]string, error) {
 // matches returns the entries of a directory whose names match a pattern. Only a pattern that begins with
 // a dot matches hidden entries.
 func (p *Place) matches(dir, pattern string) (names []string, err error) {
-	entries, err := p.list(dir)
+	entries, err := p.list(dir, MaxEntries)
 	for _, e := range entries {
 		if glob.Match(escapeBraces(pattern), e.Name()) && (e.Name()[0] != '.' || pattern[0] == '.') {
 			names = append(names, filepath.Join(dir, e.Name()))
@@ -253,7 +251,7 @@ func (p *Place) Below(dir string, names []string, tree bool) Class {
 	var found []string
 	var walk func(dir string) bool
 	walk = func(dir string) bool {
-		entries, err := p.list(dir)
+		entries, err := p.list(dir, MaxEntries)
 		if err != nil {
 			return errors.Is(err, fs.ErrNotExist)
 		}
@@ -282,47 +280,53 @@ func (p *Place) Below(dir string, names []string, tree bool) Class {
 	return p.all(found, tree, "")
 }
 
-// all returns the classes of a list. Single files of the project are no loss that a rule about trees is
-// for: git restores them, and a person has read their names.
+// all returns the classes of a list. One file of the project is no loss that a rule about trees is for.
 func (p *Place) all(found []string, tree bool, pattern string) (set Class) {
 	files := 0
 	for _, name := range found {
+		file := IsFile(name)
+		if !file && !tree { // rm without -r leaves directories
+			continue
+		}
 		c := p.Tree(name)
-		if info, err := os.Lstat(name); err == nil && !info.IsDir() && !tree {
-			if Remade(filepath.Base(name)) && c&(Project|Ignored) != 0 {
-				c = Rebuilt
-			}
-			if c == Project {
-				files++
-				continue
-			}
-		} else if !tree {
-			continue // rm without -r leaves directories
+		if file && c&(Project|Ignored) != 0 && Remade(filepath.Base(name)) {
+			c = Rebuilt
+		}
+		if file && c == Project {
+			files++
+			continue
 		}
 		set |= c
 	}
 	if files > 1 {
 		set |= Project
 	}
-	if len(found) == 0 && tree && pattern != "" {
-		if c := p.Where(filepath.Clean(pattern)); c != Project {
-			return c
-		}
-		return p.Named(p.rel(filepath.Clean(pattern)))
+	if len(found) > 0 || !tree || pattern == "" {
+		return set
 	}
-	return set
+	pattern = filepath.Clean(pattern)
+	if c := p.Where(pattern); c != Project {
+		return c
+	}
+	return p.Named(p.rel(pattern))
+}
+
+// IsFile reports whether a path exists and is not a directory.
+func IsFile(name string) bool {
+	info, err := os.Lstat(name)
+	return err == nil && !info.IsDir()
 }
 
 // Empty reports whether a directory exists and has no entries.
 func (p *Place) Empty(dir string) bool {
-	entries, err := p.list(dir)
+	entries, err := p.list(dir, 1)
 	return len(entries) == 0 && err == nil
 }
 
 var errTooMany = errors.New("too many directory entries")
 
-// list reads a directory within the limit of the event.
-func (p *Place) list(dir string) ([]fs.DirEntry, error) {
+// list reads at most n entries of a directory, within the limit of the event.
+func (p *Place) list(dir string, n int) ([]fs.DirEntry, error) {
 	if p.read > MaxEntries {
 		return nil, errTooMany
 	}
@@ -331,7 +335,7 @@ func (p *Place) list(dir string) ([]fs.DirEntry, error) {
 		return nil, err
 	}
 	defer f.Close()
-	entries, err := f.ReadDir(MaxEntries - p.read + 1)
+	entries, err := f.ReadDir(min(n, MaxEntries-p.read+1))
 	if p.read += len(entries) + 1; p.read > MaxEntries {
 		return nil, errTooMany
 	}

@@ -93,15 +93,25 @@ func remadeComputed(text string) bool {
 	return last != text && !strings.ContainsAny(last, "$`}") && Remade(last)
 }
 
-// marked reports whether a tool left a mark in a directory.
-func marked(dir string) bool {
-	for _, name := range marks {
-		if readfile.Exists(filepath.Join(dir, name)) {
+// cacheTag is the name of the file with which tools mark a cache, see bford.info/cachedir.
+const cacheTag = "CACHEDIR.TAG"
+
+// Decides reports whether the content or the presence of a file with this name decides about deletions.
+func Decides(base string) bool {
+	return base == ".gitignore" || base == cacheTag || slices.Contains(marks, base)
+}
+
+// marked reports whether a tool left a mark in a directory. A mark of the session does not count.
+func (p *Place) marked(dir string) bool {
+	wrote := func(name string) bool { return p.Wrote != nil && p.Wrote(name) }
+	for _, base := range marks {
+		if name := filepath.Join(dir, base); readfile.Exists(name) && !wrote(name) {
 			return true
 		}
 	}
-	tag, err := readfile.Regular(filepath.Join(dir, "CACHEDIR.TAG"), 4<<10)
-	return err == nil && strings.HasPrefix(string(tag), "Signature: 8a477f597d28d172789f06886806bc55")
+	name := filepath.Join(dir, cacheTag)
+	tag, err := readfile.Regular(name, 4<<10)
+	return err == nil && strings.HasPrefix(string(tag), "Signature: 8a477f597d28d172789f06886806bc55") && !wrote(name)
 }
 
 func matchesAny(patterns []string, name string) bool {

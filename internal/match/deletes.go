@@ -3,6 +3,7 @@ package match
 import (
 	"path"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -103,7 +104,7 @@ func (d *deletions) one(one *shell.Deletion) loss.Class {
 		return loss.Rebuilt
 	case name == "" || one.Away && !path.IsAbs(name), d.f.Event.Session.CWD == "" && !filepath.IsAbs(home.Expand(name)):
 		return d.named(one)
-	case len(name) > 1 && name[1] == ':' || one.Away:
+	case len(name) > 1 && name[1] == ':' && runtime.GOOS != "windows" || one.Away:
 		if c := d.place.Where(path.Clean(name)); c != loss.Elsewhere && c != loss.Project {
 			return c
 		}
@@ -115,8 +116,11 @@ func (d *deletions) one(one *shell.Deletion) loss.Class {
 	}
 	name = d.real(name)
 	c := d.place.Tree(name)
-	if c == loss.Unknown && d.makes(name) {
+	switch {
+	case c == loss.Unknown && d.makes(name):
 		return loss.Session
+	case c == loss.Project && loss.IsFile(name): // "rm -rf a.go" is "rm a.go"
+		return 0
 	}
 	return c
 }
