@@ -287,7 +287,7 @@ func mayWrite(line string) bool {
 	if strings.Count(line, ">") > strings.Count(line, ">&")+strings.Count(line, ">/dev/null") {
 		return true
 	}
-	return slices.ContainsFunc(writers, func(word string) bool { return strings.Contains(line, word) })
+	return slices.ContainsFunc(writers, func(word string) bool { return strings.Contains(line, word) }) || loss.Mentions(line)
 }
 
 // Mark records the call.

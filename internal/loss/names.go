@@ -101,6 +101,11 @@ func Decides(base string) bool {
 	return base == ".gitignore" || base == cacheTag || slices.Contains(marks, base)
 }
 
+// Mentions reports whether a text has the name of such a file.
+func Mentions(text string) bool {
+	return strings.Contains(text, cacheTag) || slices.ContainsFunc(marks, func(base string) bool { return strings.Contains(text, base) })
+}
+
 // marked reports whether a tool left a mark in a directory. A mark of the session does not count.
 func (p *Place) marked(dir string) bool {
 	wrote := func(name string) bool { return p.Wrote != nil && p.Wrote(name) }
