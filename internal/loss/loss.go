@@ -268,10 +268,15 @@ func (p *Place) Below(dir string, names []string, tree bool) Class {
 		}
 		return true
 	}
-	switch {
-	case slices.Contains(names, ".git"):
-		return Repository
-	case !walk(dir):
+	switch c := p.Where(dir); {
+	case c == Project || c == Root:
+		if slices.Contains(names, ".git") {
+			return Repository
+		}
+	case !tree: // a few files outside, which a person chose by their names
+		return 0
+	}
+	if !walk(dir) {
 		return Project
 	}
 	if found == nil && !slices.ContainsFunc(names, func(n string) bool { return !Remade(n) }) {

@@ -100,8 +100,6 @@ func (d *deletions) one(one *shell.Deletion) loss.Class {
 	switch {
 	case one.Spare != "" && !d.place.Empty(d.real(one.Spare)) && !d.makes(d.real(one.Spare)):
 		return 0
-	case one.Names != nil && !slices.ContainsFunc(one.Names, func(n string) bool { return !loss.Remade(n) }):
-		return loss.Rebuilt
 	case name == "" || one.Away && !path.IsAbs(name), d.f.Event.Session.CWD == "" && !filepath.IsAbs(home.Expand(name)):
 		return d.named(one)
 	case len(name) > 1 && name[1] == ':' && runtime.GOOS != "windows" || one.Away:
@@ -127,7 +125,10 @@ func (d *deletions) one(one *shell.Deletion) loss.Class {
 
 // named returns the class of a deletion whose place is not known.
 func (d *deletions) named(one *shell.Deletion) loss.Class {
-	if !one.Tree {
+	switch {
+	case one.Names != nil && !slices.ContainsFunc(one.Names, func(n string) bool { return !loss.Remade(n) }):
+		return loss.Rebuilt
+	case !one.Tree:
 		return 0
 	}
 	return d.place.Named(one.Text)

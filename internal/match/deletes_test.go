@@ -37,7 +37,7 @@ func TestDeletes(t *testing.T) {
 		"rm -rf dist": "rebuilt", "rm -rf src": "project", "rm -rf .env": "ignored", "rm -rf dist src": "rebuilt project", "rm -rf .": "root", "cd web && rm -rf dist": "rebuilt",
 		"cd web && rm -rf ..": "root", "cd web && rm -rf ../.git": "repository", "rm -rf nothing": "unknown", "rm -rf $X": "unknown", "cd $X && rm -rf dist": "rebuilt", "cd $X && rm -rf src": "unknown",
 		"rm -rf link": "", "rm -rf src/a.go": "", "rm -rf dist src/a.go": "rebuilt", "rm -rf link/": "project", "rm -rf web/up/": "root", "rm -rf web/up/src": "project", "rm -rf web/up": "", "rm -rf link/../web": "project",
-		"rm -rf */dist": "rebuilt", "rm -f src/*.go": "project", "find . -name '*.go' -delete": "project", "find web -name dist -exec rm -rf {} +": "rebuilt",
+		"rm -rf */dist": "rebuilt", "rm -f src/*.go": "project", "find . -name '*.go' -delete": "project", "find web -name dist -exec rm -rf {} +": "rebuilt", "find $X -name dist -exec rm -rf {} +": "rebuilt", "find /usr -name '*.md' -delete": "",
 		"ssh box rm -rf src": "unknown", "ssh box rm -rf /srv/x/y": "outside", "ssh box rm -rf dist": "rebuilt", "docker exec c rm -rf /app/dist": "rebuilt", "rm -rf /": "system",
 		"mkdir -p new && rm -rf new": "session", "mkdir -p src && rm -rf src": "project", "mkdir new && mv src new/ && rm -rf new": "project unknown", "echo web >> .gitignore; rm -rf dist": "project",
 		"rm src/a.go": "", "ls": "", "rsync -a --delete web/ src/": "", "mkdir e && rsync -a --delete e/ src/": "project", "Remove-Item -Recurse src": "project",
