@@ -186,9 +186,9 @@ var (
 
 // usualUse returns the use of the paths in the input of an unknown tool.
 func (t *Tool) usualUse() Use {
-	words := splitName(t.Name)
+	words := seam.Words(t.Name)
 	if t.MCP != nil {
-		words = splitName(t.MCP.Tool) // the name of the server is no hint
+		words = seam.Words(t.MCP.Tool) // the name of the server is no hint
 	}
 	if namesAny(words, readWords) && !namesAny(words, writeWords) {
 		return UseRead
@@ -248,20 +248,7 @@ func nameWords(t *Tool) []string {
 	if t.MCP != nil {
 		name = t.MCP.Server + " " + t.MCP.Tool
 	}
-	return splitName(name)
-}
-
-func splitName(name string) []string {
-	var b strings.Builder
-	lower := false
-	for _, r := range name {
-		if unicode.IsUpper(r) && lower {
-			b.WriteByte(' ')
-		}
-		lower = unicode.IsLower(r)
-		b.WriteRune(unicode.ToLower(r))
-	}
-	return strings.FieldsFunc(b.String(), func(r rune) bool { return !unicode.IsLetter(r) })
+	return seam.Words(name)
 }
 
 func namesAny(words []string, lists ...[]string) bool {
