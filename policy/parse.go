@@ -766,6 +766,8 @@ func (p *fileParser) wordsOf(n *yaml.Node, k *match.Key) []string {
 		return p.each(n, p.commandPattern)
 	case match.FormAgent:
 		return p.each(n, p.agent)
+	case match.FormPhrase:
+		return p.each(n, p.phrase)
 	case match.FormSecret:
 		return p.secretIDs(n, k.Name)
 	case match.FormLoss:
@@ -812,6 +814,12 @@ func (p *fileParser) glob(n *yaml.Node) {
 func (p *fileParser) pattern(n *yaml.Node) {
 	if re, ok := match.RegexpOf(n.Text); ok {
 		p.regexp(n, re)
+	}
+}
+
+func (p *fileParser) phrase(n *yaml.Node) {
+	if err := match.CheckPhrase(n.Text); err != nil {
+		p.fail(n, "write words, for example `words: delete|drop database|table`", "%q never matches: %v", n.Text, err)
 	}
 }
 

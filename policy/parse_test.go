@@ -147,6 +147,7 @@ var parseErrors = map[string]struct{ in, want string }{
 	"empty list":                        {hook("    block: a\n    match: {tool: []}\n"), "the list is empty"},
 	"bad glob":                          {hook("    block: a\n    match: {tool: '[a'}\n"), `p.yaml:6:19: "[a" is not a glob`},
 	"bad path pattern":                  {hook("    block: a\n    match: {path: 'a/{b'}\n"), "is not a path pattern"},
+	"bad words":                         {hook("    block: a\n    match: {words: 'delete_*'}\n"), `p.yaml:6:20: "delete_*" never matches`},
 	"bad regexp":                        {hook("    block: a\n    match: {text: '/a(/'}\n"), "p.yaml:6:19: invalid regular expression"},
 	"bad command":                       {hook("    block: a\n    match: {command: '--force'}\n"), "p.yaml:6:22:"},
 	"unknown agent":                     {hook("    block: a\n    match: {agent: clade}\n"), `unknown agent "clade"`},

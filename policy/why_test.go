@@ -76,6 +76,7 @@ var matchWords = map[string][]string{
 	"prompt":   {"hello", "'/./'"},
 	"text":     {"sk-", "rm", "'/x|y/'"},
 	"secret":   {"'*'", "github-token"},
+	"words":    {"x", "other|git x|command"},
 	"mcp":      {"lab", "'*'"},
 	"failed":   {"true", "false"},
 }

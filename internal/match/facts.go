@@ -36,6 +36,7 @@ type Facts struct {
 	keptPaths  lazy[[]Path]
 	keptRoots  lazy[[]string]
 	keptInput  lazy[any]
+	keptWords  lazy[[]string]
 
 	keptCheckouts lazy[*checkouts]
 	keptDeletions lazy[*deletions]

@@ -41,6 +41,7 @@ const (
 	FormSecret              // the ID of a secret rule, a glob, or true
 	FormShell               // one of the words of shell
 	FormLoss                // one of loss.Words
+	FormPhrase              // words, see newPhrase
 )
 
 // The words of the key shell.
@@ -55,6 +56,10 @@ var Keys = []Key{
 		Name: "tool", tool: true, Words: func(m *policyfile.Match) *[]string { return &m.Tool }, Form: formGlob,
 		got:    ToolWords,
 		covers: func(wide, _ string, _ Reading) bool { return wide == "*" }, // a word may be a class, which globs do not match
+	},
+	{
+		Name: "words", tool: true, Words: func(m *policyfile.Match) *[]string { return &m.Words }, Form: FormPhrase,
+		got: (*Facts).callWords, covers: coversNothing,
 	},
 	{
 		Name: "agent", Words: func(m *policyfile.Match) *[]string { return &m.Agent },

@@ -57,6 +57,7 @@ func (r Reading) Not() Reading { return Reading{r.Allow, !r.negated} }
 type compiled struct {
 	// Values that an event has once: all conditions must be met.
 	tool     []Glob
+	phrases  []phrase
 	words    []wordTest
 	texts    []textTest
 	secret   *secretTest // nil = no condition
@@ -142,7 +143,7 @@ func (cache *FactCache) compile(m *policyfile.Match, r Reading) (*compiled, erro
 		return nil, nil
 	}
 	c := &compiled{
-		tool: NewGlobs(m.Tool), unknown: slices.Contains(m.Shell, ShellUnknown), redirect: slices.Contains(m.Shell, ShellRedirection), ended: m.Failed,
+		tool: NewGlobs(m.Tool), phrases: newPhrases(m.Words), unknown: slices.Contains(m.Shell, ShellUnknown), redirect: slices.Contains(m.Shell, ShellRedirection), ended: m.Failed,
 		path: m.Path, reads: m.Reads, writes: m.Writes, url: NewGlobs(m.URL), host: NewGlobs(lowerWords(m.Host)), branch: NewGlobs(m.Branch), pushes: NewGlobs(m.Pushes), deletes: loss.Of(m.Deletes), reading: r, source: m,
 	}
 	for key, patterns := range c.paths() {
@@ -230,7 +231,7 @@ func (c *compiled) branchOfFiles() bool {
 // than the cd.
 func (c *compiled) excludesCommands() bool {
 	n := c.not
-	return n != nil && n.git() && n.sorts == 1 && len(n.Command)+len(n.tool)+len(n.words)+len(n.texts) == 0 && n.secret == nil && n.not == nil &&
+	return n != nil && n.git() && n.sorts == 1 && len(n.Command)+len(n.tool)+len(n.phrases)+len(n.words)+len(n.texts) == 0 && n.secret == nil && n.not == nil &&
 		n.ended == nil && !n.unknown && !n.redirect && (len(c.Command) > 0 || c.git())
 }
 
@@ -251,6 +252,9 @@ func (c *compiled) whole(f *Facts) bool {
 		if word, ok := t.of(f.Event); !ok || !AnyGlob(t.globs, word) {
 			return false
 		}
+	}
+	if len(c.phrases) > 0 && !c.fitsWords(f) {
+		return false
 	}
 	for i := range c.texts {
 		if !c.texts[i].holds(f) {
@@ -773,6 +777,11 @@ func (m *Matcher) explain(f *Facts) string {
 		}
 	}
 	words = append(words, c.deletedParts(f)...)
+	for i, p := range c.phrases {
+		if p.in(f.callWords()) {
+			add("words", c.source.Words[i], strings.Join(f.callWords(), " "))
+		}
+	}
 	for _, p := range c.Command {
 		if cmd, found := f.find(p, shell.Yes); found && len(c.source.Command) > 0 {
 			add("command", p.source, cmd.String())

@@ -153,6 +153,7 @@ func (d draft) fill(m *policyfile.Match, at, changed string, kind grapnel.Kind) 
 	}
 	set("tool", "tool", m.Tool, wordOf)
 	set("mcp", "tool", m.MCP, func(word string) string { return "mcp__" + wordOf(word) + "__x" })
+	set("words", "tool", m.Words, func(phrase string) string { return "mcp__server__" + strings.Join(match.SampleWords(phrase), "_") })
 	set("command", "command", m.Command, wordOf)
 	switch paths := slices.Concat(m.Writes, m.Path, m.Reads); {
 	case slices.Contains(m.Shell, match.ShellRedirection):

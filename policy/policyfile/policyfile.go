@@ -155,6 +155,7 @@ type Command struct {
 // must match. Not excludes events.
 type Match struct {
 	Tool     []string  `json:"tool,omitempty"`
+	Words    []string  `json:"words,omitempty"` // in the name of the tool and in its arguments
 	Command  []string  `json:"command,omitempty"`
 	Branch   []string  `json:"branch,omitempty"`  // of the checkout in which a command works
 	Pushes   []string  `json:"pushes,omitempty"`  // what a command changes in a remote repository
