@@ -10,7 +10,7 @@ import (
 
 // all lists the packs in alphabetical order.
 var all = []packindex.Pack{
-	{Name: "destructive", Version: 7, Digest: "6b9f6bb3a869c576d5e15a9d82b06f3881a6b8baf2b7b728ec9f5714c5feda43", Begins: "[a-za-z_:.%]" +
+	{Name: "destructive", Version: 7, Digest: "36d00b518c5ee23a43494e9636c4b7c8421a1afb98c4875fd28bec1154177928", Begins: "[a-za-z_:.%]" +
 		"\t\x95\n" +
 		"bomb*" +
 		"\t\x95\n" +
@@ -3686,76 +3686,17 @@ var all = []packindex.Pack{
 			"ask\\This stops or deletes something in a cluster. Is this intended, and is it the right cluster?" +
 			"\x02\x1ekubectl config current-context" +
 			"\x0fkubectl get all"},
-		{Name: "ask-before-server-deletes", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Tools: "mcp__*delete*director*\n" +
-			"mcp__*delete*folder*\n" +
-			"mcp__*remove_director*\n" +
-			"mcp__*delete*repo*\n" +
-			"mcp__*delete*database*\n" +
-			"mcp__*delete*table*\n" +
-			"mcp__*delete*collection*\n" +
-			"mcp__*delete*bucket*\n" +
-			"mcp__*delete*project*\n" +
-			"mcp__*delete*namespace*\n" +
-			"mcp__*delete*cluster*\n" +
-			"mcp__*delete*instance*\n" +
-			"mcp__*delete*volume*\n" +
-			"mcp__*delete*stack*\n" +
-			"mcp__*delete*branch*\n" +
-			"mcp__*delete*user*\n" +
-			"mcp__*delete_all*\n" +
-			"mcp__*__drop_*\n" +
-			"mcp__*drop*table*\n" +
-			"mcp__*drop*database*\n" +
-			"mcp__*drop*collection*\n" +
-			"mcp__*truncate_*\n" +
-			"mcp__*destroy_*\n" +
-			"mcp__*terminate_*\n" +
-			"mcp__*wipe_*\n" +
-			"mcp__*reset_branch*\n" +
-			"mcp__*reset_database*"}, Hook: "\x88\x80" +
-			"\x05\x01\x1b\x16mcp__*delete*director*" +
-			"\x14mcp__*delete*folder*" +
-			"\x16mcp__*remove_director*" +
-			"\x12mcp__*delete*repo*" +
-			"\x16mcp__*delete*database*" +
-			"\x13mcp__*delete*table*" +
-			"\x18mcp__*delete*collection*" +
-			"\x14mcp__*delete*bucket*" +
-			"\x15mcp__*delete*project*" +
-			"\x17mcp__*delete*namespace*" +
-			"\x15mcp__*delete*cluster*" +
-			"\x16mcp__*delete*instance*" +
-			"\x14mcp__*delete*volume*" +
-			"\x13mcp__*delete*stack*" +
-			"\x14mcp__*delete*branch*" +
-			"\x12mcp__*delete*user*" +
-			"\x11mcp__*delete_all*" +
-			"\x0emcp__*__drop_*" +
-			"\x11mcp__*drop*table*" +
-			"\x14mcp__*drop*database*" +
-			"\x16mcp__*drop*collection*" +
-			"\x10mcp__*truncate_*" +
-			"\x0fmcp__*destroy_*" +
-			"\x11mcp__*terminate_*" +
-			"\fmcp__*wipe_*" +
-			"\x13mcp__*reset_branch*" +
-			"\x15mcp__*reset_database*" +
+		{Name: "ask-before-server-deletes", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Tools: "mcp"}, Hook: "\x88\x80" +
+			"\x05\x83\x80\x80" +
+			"\x02\x01\x03" +
+			"mcp" +
+			"\x05\xa5" +
+			"\x06delete|deletion|del|remove|rm|drop|erase|purge|terminate|uninstall|undeploy|deprovision|decommission|teardown account|addon|api|app|application|backup|balancer|base|board|branch|bucket|calendar|certificate|channel|chart|cluster|collection|configmap|container|dashboard|data|database|dataset|datasource|datastore|db|deployment|directory|disk|distribution|dns|domain|drive|droplet|environment|firewall|folder|function|graph|group|helm|hyperdrive|index|indices|instance|keyspace|kubectl|lambda|machine|model|namespace|network|notebook|organization|pipeline|pool|project|queue|registry|release|repo|repository|resource|schema|secret|server|service|sheet|site|snapshot|space|spreadsheet|stack|store|stream|subnet|table|team|tenant|topic|tree|user|vault|vm|volume|vpc|website|wiki|worker|workflow|workspace|zone1destroy|wipe|nuke|prune|truncate|flushall|flushdbJdelete|erase|purge|flush all|many|everything|recursive|cascade|issue|queryvdrop|flush|reset|recreate|empty database|db|pg|postgres|schema|branch|migration|migrate|bucket|trash|column|constraint+clean|push|checkout|switch|reset force|hard" +
+			"\x02\x02\x8d" +
+			"\x01cache|session|comment|label|reaction|message|note|draft|review|member|item|task|todo|event|attachment|annotation|notification|filter|password&remove|delete from|link|row|cell|entry" +
 			"\x03" +
 			"askXThis tool of an MCP server deletes something that contains other data. Is this intended?"},
-		{Name: "ask-before-server-statements", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Tools: "mcp__*query*\n" +
-			"mcp__*sql*\n" +
-			"mcp__*execute*\n" +
-			"mcp__*postgres*\n" +
-			"mcp__*supabase*\n" +
-			"mcp__*database*\n" +
-			"mcp__*db_*\n" +
-			"mcp__*_db*\n" +
-			"mcp__*snowflake*\n" +
-			"mcp__*clickhouse*\n" +
-			"mcp__*neon*\n" +
-			"mcp__*migration*\n" +
-			"mcp__*mongo*\n" +
-			"mcp__*redis*", Text: ".drop(" +
+		{Name: "ask-before-server-statements", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Tools: "mcp", Text: ".drop(" +
 			"\x03" +
 			".dropdatabase(" +
 			"\x01alter" +
@@ -3772,21 +3713,10 @@ var all = []packindex.Pack{
 			"\x03" +
 			"update" +
 			"\x01deletemany("}, Hook: "\x88\x80" +
-			"\x05\x81\x80" +
-			"\x02\x0e\fmcp__*query*\n" +
-			"mcp__*sql*" +
-			"\x0emcp__*execute*" +
-			"\x0fmcp__*postgres*" +
-			"\x0fmcp__*supabase*" +
-			"\x0fmcp__*database*\n" +
-			"mcp__*db_*\n" +
-			"mcp__*_db*" +
-			"\x10mcp__*snowflake*" +
-			"\x11mcp__*clickhouse*" +
-			"\vmcp__*neon*" +
-			"\x10mcp__*migration*" +
-			"\fmcp__*mongo*" +
-			"\fmcp__*redis*" +
+			"\x05\x83\x80" +
+			"\x02\x01\x03" +
+			"mcp" +
+			"\x01Bquery|sql|execute|exec|run|statement|database|db|migration|migrate" +
 			"\x01\x01\xce" +
 			"\x02/(?i)(?:^|[\";\\n]|\\*/)\\s*(?:drop\\s+(?:table|database|schema|view|user|role|column|index)\\s|truncate\\s+(?:table\\s+)?[\\w\"`]|delete\\s+from\\s+[\\w.\"`\\\\]+\\s*(?:;|\"|$|where\\s+(?:1\\s*=\\s*1|true)\\b)|alter\\s+table\\s[^;]*\\bdrop\\s|update\\s+[\\w.\"`]+\\s+set\\s+(?:[^;w]|w[^h])*(?:;|\"|$)|flush(?:all|db)\\b)|\\.drop(?:Database)?\\(|deleteMany\\(\\s*\\{\\s*\\}/" +
 			"\x03" +
@@ -14700,7 +14630,7 @@ var all = []packindex.Pack{
 			"\x01MA key was in your prompt. Put it into the environment, and name the variable." +
 			"\x01\x01*"},
 	}},
-	{Name: "self-protection", Version: 11, Digest: "b3c4a65a1544f5ef5f6f9df91a70eea66a832b9a3bf276d787924844f69969d5", Begins: "\x00abduco" +
+	{Name: "self-protection", Version: 11, Digest: "f2171efca568c4210bae4fc32c55164a575893e9d66085278de5d1fecb4cfc98", Begins: "\x00abduco" +
 		"\t\x85\n" +
 		"agent" +
 		"\t\x02--force\x92\n" +
@@ -16787,17 +16717,7 @@ var all = []packindex.Pack{
 			"qwen_home" +
 			"\x03" +
 			"askXThis starts an agent with other settings, without the installed hooks. Is this intended?"},
-		{Name: "ask-before-hooks-by-mcp", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Tools: "mcp__*write*\n" +
-			"mcp__*edit*\n" +
-			"mcp__*move*\n" +
-			"mcp__*create*\n" +
-			"mcp__*delete*\n" +
-			"mcp__*rename*\n" +
-			"mcp__*copy*\n" +
-			"mcp__*replace*\n" +
-			"mcp__*insert*\n" +
-			"mcp__*patch*\n" +
-			"mcp__*append*", Text: ".agents/hooks" +
+		{Name: "ask-before-hooks-by-mcp", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Tools: "mcp", Text: ".agents/hooks" +
 			"\x03" +
 			".agents\\hooks" +
 			"\x03" +
@@ -16933,18 +16853,10 @@ var all = []packindex.Pack{
 			"\x01windsurf/hooks" +
 			"\x03" +
 			"windsurf\\hooks"}, Hook: "\x88\x80" +
-			"\x05\x81\x80" +
-			"\x02\v\fmcp__*write*" +
-			"\vmcp__*edit*" +
-			"\vmcp__*move*" +
-			"\rmcp__*create*" +
-			"\rmcp__*delete*" +
-			"\rmcp__*rename*" +
-			"\vmcp__*copy*" +
-			"\x0emcp__*replace*" +
-			"\rmcp__*insert*" +
-			"\fmcp__*patch*" +
-			"\rmcp__*append*" +
+			"\x05\x83\x80" +
+			"\x02\x01\x03" +
+			"mcp" +
+			"\x01hwrite|save|edit|update|move|create|delete|remove|rename|copy|replace|insert|patch|append|push|put|upload" +
 			"\x01\x01\x9f" +
 			"\x04/(?i)(?:\\.claude[/\\\\](?:settings|hooks|plugins)|managed-settings|\\.codex[/\\\\](?:hooks|config|requirements)|\\.gemini[/\\\\](?:settings|hooks|trusted|config[/\\\\](?:hooks|plugins)|antigravity-cli[/\\\\]settings)|\\.agents[/\\\\]hooks|\\.qwen[/\\\\](?:settings|hooks)|\\.copilot[/\\\\]|\\.github[/\\\\]hooks|\\.cursor[/\\\\](?:hooks|cli-config|permissions)|windsurf[/\\\\]hooks|\\.factory[/\\\\](?:settings|hooks)|\\.cline[/\\\\]hooks|\\bcrush\\.json|\\.kiro[/\\\\](?:hooks|agents)|openclaw\\.json|opencode[/\\\\]plugins?|grapnel(?:\\.yaml|-hook)|(?:\\.config|state|etc)[/\\\\]grapnel)/" +
 			"\x03" +
