@@ -23,6 +23,7 @@ var usualFacts = [...]struct {
 	{"cmd", Fact{Field: FieldCommand, At: "/cmd"}},
 	{"command_line", Fact{Field: FieldCommand, At: "/command_line"}},
 	{"commandLine", Fact{Field: FieldCommand, At: "/commandLine"}},
+	{"cmdString", Fact{Field: FieldCommand, At: "/cmdString"}},
 	{"cli_command", Fact{Field: FieldCommand, At: "/cli_command"}},
 	{"shell_command", Fact{Field: FieldCommand, At: "/shell_command"}},
 	{"url", Fact{Field: FieldURL, At: "/url"}},
@@ -57,6 +58,7 @@ var usualKeys = sync.OnceValue(func() []rawjson.Key {
 		{Name: "cmd", Depth: 1},
 		{Name: "command_line", Depth: 1},
 		{Name: "commandLine", Depth: 1},
+		{Name: "cmdString", Depth: 1},
 		{Name: "cli_command", Depth: 1},
 		{Name: "shell_command", Depth: 1},
 		{Name: "url", Depth: 1},
@@ -64,6 +66,8 @@ var usualKeys = sync.OnceValue(func() []rawjson.Key {
 		{Name: "args", Depth: 1},
 		{Name: "argv", Depth: 1},
 		{Name: "code", Depth: 1},
+		{Name: "code_snippet", Depth: 1},
+		{Name: "python_code", Depth: 1},
 		{Name: "commands", Depth: 1},
 		{Name: "input", Depth: 1},
 		{Name: "keys", Depth: 1},
@@ -218,16 +222,21 @@ func (t *Tool) otherCommands(members []member) (facts []Fact) {
 		add("/commands/*", "")
 		add("/commands/*/command", "")
 	}
-	args, code := valueOf(members, "args"), valueOf(members, "code")
+	if _, text := rawString(valueOf(members, "python_code")); text {
+		add("/python_code", seam.FormPython)
+	}
+	args := valueOf(members, "args")
+	code := [...]string{"code", "code_snippet"}
 	lines := [...]string{"script", "input", "keys"} // other tools have other texts in these members
-	if args == nil && code == nil && !slices.ContainsFunc(lines[:], func(name string) bool { return valueOf(members, name) != nil }) {
+	absent := func(name string) bool { return valueOf(members, name) == nil }
+	if args == nil && !slices.ContainsFunc(slices.Concat(code[:], lines[:]), func(name string) bool { return !absent(name) }) {
 		return facts
 	}
 	words := nameWords(t)
 	if i := slices.IndexFunc(words, func(w string) bool { return slices.Contains(programs, w) }); i >= 0 && args != nil && valueOf(members, "command") == nil {
 		add("/args", seam.FormArgs+" "+words[i])
 	}
-	if namesAny(words, runsLines) {
+	if namesAny(words, runsLines) || words != nil && words[len(words)-1] == "process" { // process_image is about something else
 		for _, name := range lines {
 			if _, text := rawString(valueOf(members, name)); text {
 				add("/"+name, "")
@@ -236,8 +245,10 @@ func (t *Tool) otherCommands(members []member) (facts []Fact) {
 			}
 		}
 	}
-	if _, text := rawString(code); text && namesAny(words, runsLines, runsNode, runsPython, runsOther) {
-		add("/code", codeForm(words, members))
+	for _, name := range code {
+		if _, text := rawString(valueOf(members, name)); text && namesAny(words, runsLines, runsNode, runsPython, runsOther) {
+			add("/"+name, codeForm(words, members))
+		}
 	}
 	return facts
 }

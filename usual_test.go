@@ -37,6 +37,12 @@ func TestUsualCommands(t *testing.T) {
 		"JavaScript":       {"x", "run_code", `{"code":"fetch(a)","language":"JavaScript"}`, []string{"node -e 'fetch(a)'"}},
 		"a shell's code":   {"x", "run_code", `{"code":"rm -rf ~","language":"bash"}`, []string{"rm -rf ~"}},
 
+		"cmdString":         {"term", "execute", `{"cmdString":"rm -rf ~"}`, []string{"rm -rf ~"}},
+		"python_code":       {"pyodide", "evaluate", `{"python_code":"f()"}`, []string{"python3 -c 'f()'"}},
+		"code_snippet":      {"x", "execute", `{"code_snippet":"f()","language":"js"}`, []string{"node -e 'f()'"}},
+		"a process's input": {"x", "interact_with_process", `{"input":"rm -rf ~\n"}`, []string{"rm -rf ~\n"}},
+
+		"a processed input":      {"x", "process_image", `{"input":"rm -rf ~","code_snippet":"f()"}`, nil},
 		"input of another tool":  {"x", "translate", `{"input":"rm -rf ~","script":"latin","keys":"a","code":"de"}`, nil},
 		"a code of another tool": {"x", "check_country", `{"code":"DE"}`, nil},
 		"arguments of nothing":   {"x", "call", `{"args":["a"]}`, nil},

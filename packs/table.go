@@ -10,7 +10,7 @@ import (
 
 // all lists the packs in alphabetical order.
 var all = []packindex.Pack{
-	{Name: "destructive", Version: 7, Digest: "36d00b518c5ee23a43494e9636c4b7c8421a1afb98c4875fd28bec1154177928", Begins: "[a-za-z_:.%]" +
+	{Name: "destructive", Version: 7, Digest: "4d54ceaaf8f4d4904103c22ecabe0ce9b2940b400f1d4f61b6dcf00bed12eaf2", Begins: "[a-za-z_:.%]" +
 		"\t\x95\n" +
 		"bomb*" +
 		"\t\x95\n" +
@@ -4078,7 +4078,12 @@ var all = []packindex.Pack{
 			"\x03" +
 			"ask\\A guard has just blocked the deletion of these files. Delete or move them in this other way?" +
 			"\x01\x06ls -la"},
-		{Name: "unclear-command", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Line: true, Unknown: true}, Hook: "\x88\x80\x05@\x01\aunknown\x03ask;This command line hides the command that it runs. Continue?"},
+		{Name: "unclear-command", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Line: true, Unknown: true}, Hook: "\x88\x80" +
+			"\x05\xc0\x80\x80" +
+			"\x02\x01\aunknown" +
+			"\x02\x01!interact|send|write|input process" +
+			"\x03" +
+			"ask;This command line hides the command that it runs. Continue?"},
 	}},
 	{Name: "exfiltration", Version: 4, Digest: "e15b6f84c4cace2147bc0ff8b3ea632acffae8d99f7ac9400c6d8ee46113d246", Begins: "*" +
 		"\t\x97\x98\x99\x9a\x9b\x9c\x9d\x9e\x9f\xa0\xa1\xa2\xa3\xa4\xa5\xa6\xa7\xa8\xa9\xaa\xab\xac\xad\xae\xaf\xb0\xb1\n" +
