@@ -193,11 +193,37 @@ func splitMCP(agent, name string) *grapnel.MCP {
 	case !server:
 		return &grapnel.MCP{Tool: name}
 	}
-	at, tool, both := strings.Cut(name, between)
-	if !both || between == "" || at == "" || tool == "" {
+	splits := splitsOf(name, between, 1)
+	if len(splits) == 0 {
 		return nil
 	}
-	return &grapnel.MCP{Server: at, Tool: tool}
+	return &splits[0]
+}
+
+// MCPSplits returns each split of the tool's name into server and tool that the agent's spelling
+// permits, if there are several, and t.MCP is only the first of them. It returns nil if t.MCP is
+// certain, for example because the payload names the server.
+func MCPSplits(agent string, t *grapnel.Tool) []grapnel.MCP {
+	const most = 16 // names of servers are short
+	before, between, after, _ := mcpSpelling(agent)
+	if t.MCP == nil {
+		return nil
+	}
+	splits := splitsOf(strings.TrimSuffix(strings.TrimPrefix(t.Name, before), after), between, most)
+	if len(splits) < 2 || splits[0] != *t.MCP {
+		return nil
+	}
+	return splits
+}
+
+// splitsOf splits a name at each separator, at most most times.
+func splitsOf(name, between string, most int) (splits []grapnel.MCP) {
+	for at := 1; between != "" && at < len(name)-len(between) && len(splits) < most; at++ {
+		if strings.HasPrefix(name[at:], between) {
+			splits = append(splits, grapnel.MCP{Server: name[:at], Tool: name[at+len(between):]})
+		}
+	}
+	return splits
 }
 
 func toolNamed(rows []ToolRow, name string) *ToolRow {

@@ -228,7 +228,7 @@ func (s *rowSelection) chosen(flags rowFlags, tools *toolChoice, needs *match.Ne
 	}
 	if t := s.ev.Tool; t != nil && tools.names != "" {
 		if !tools.known {
-			tools.known, tools.among = true, match.ToolAmong(tools.names, t)
+			tools.known, tools.among = true, s.facts.ToolAmong(tools.names)
 		}
 		if !tools.among {
 			return false

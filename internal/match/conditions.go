@@ -138,6 +138,9 @@ func (cs *Conditions) Of(ev *grapnel.Event, v *grapnel.Verdict) (checks []Check,
 // judge evaluates all conditions like Matcher.judge, but does not stop at the first one that fails.
 // It returns nil for a call that is too large to evaluate.
 func (cs *Conditions) judge(f *Facts, v *grapnel.Verdict) []Check {
+	if cs.m.server {
+		_, f, _ = cs.m.judgeNames(f, v)
+	}
 	if cs.m.tooLarge(f) != nil {
 		return nil
 	}

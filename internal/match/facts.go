@@ -37,6 +37,7 @@ type Facts struct {
 	keptRoots  lazy[[]string]
 	keptInput  lazy[any]
 	keptWords  lazy[[]string]
+	keptOther  lazy[[]otherName]
 
 	keptCheckouts lazy[*checkouts]
 	keptDeletions lazy[*deletions]
@@ -283,9 +284,14 @@ func (f *Facts) eachCall() []*Facts {
 	for i := range f.Event.Calls {
 		one := *f.Event
 		one.Tool, one.Calls = &f.Event.Calls[i], nil
-		calls = append(calls, &Facts{Event: &one, lines: f.lines, pastOf: f.pastOf, session: f.session, programs: f.programs, ruleIndex: f.ruleIndex})
+		calls = append(calls, f.of(&one))
 	}
 	return calls
+}
+
+// of returns the facts of another event, for the same rules.
+func (f *Facts) of(ev *grapnel.Event) *Facts {
+	return &Facts{Event: ev, lines: f.lines, pastOf: f.pastOf, session: f.session, programs: f.programs, ruleIndex: f.ruleIndex}
 }
 
 func gate(ev *grapnel.Event, programs []string, past bool) []bool {

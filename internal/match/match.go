@@ -27,6 +27,7 @@ type Matcher struct {
 	allow  bool // the hook's action is `allow`, see Reading
 	paths  bool // it resolves paths
 	lines  bool // it parses shell lines
+	server bool // it depends on the names of MCP servers
 }
 
 // A Reading defines how a match treats a call with several commands, paths or addresses. A blocking
@@ -288,7 +289,30 @@ func (m *Matcher) Match(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
 	return m.allow, nil
 }
 
+// judge evaluates a single call under each of its names.
 func (m *Matcher) judge(f *Facts, v *grapnel.Verdict) (bool, error) {
+	ok, _, err := m.judgeNames(f, v)
+	return ok, err
+}
+
+// judgeNames also returns the facts with the name that decides.
+func (m *Matcher) judgeNames(f *Facts, v *grapnel.Verdict) (bool, *Facts, error) {
+	ok, err := m.judgeName(f, v)
+	if !m.server || ok != m.allow || err != nil {
+		return ok, f, err
+	}
+	for _, other := range f.otherNames() {
+		if m.allow && other.alias {
+			continue
+		}
+		if ok, err := m.judgeName(other.facts, v); ok != m.allow || err != nil {
+			return ok, other.facts, err
+		}
+	}
+	return ok, f, nil
+}
+
+func (m *Matcher) judgeName(f *Facts, v *grapnel.Verdict) (bool, error) {
 	if m.number > 0 && !f.concerns(m.number-1) {
 		return false, nil
 	}
@@ -755,11 +779,14 @@ func (m *Matcher) Explain(ev *grapnel.Event, _ *grapnel.Verdict) string {
 	if ev.Tool == nil && len(ev.Calls) > 0 {
 		var words []string
 		for _, call := range f.calls() {
-			if ok, err := m.judge(call, nil); ok && err == nil {
+			if ok, call, err := m.judgeNames(call, nil); ok && err == nil {
 				words = append(words, m.explain(call))
 			}
 		}
 		return strings.Join(slices.Compact(words), ", ")
+	}
+	if m.server {
+		_, f, _ = m.judgeNames(f, nil)
 	}
 	return m.explain(f)
 }
@@ -861,6 +888,7 @@ func (cache *FactCache) Matcher(match *policyfile.Match, except []policyfile.Mat
 	}
 	m.paths = m.match.looksAtPaths() || slices.ContainsFunc(m.except, (*compiled).looksAtPaths)
 	m.lines = m.match.looksAtLines() || slices.ContainsFunc(m.except, (*compiled).looksAtLines)
+	m.server = m.match.namesServers() || slices.ContainsFunc(m.except, (*compiled).namesServers)
 	if when != "" {
 		m.when = newWhen(when)
 	}

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/prefilter"
 	"github.com/grapnel-dev/grapnel/internal/shell"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -141,14 +140,15 @@ type nearPack struct {
 	near   []bool
 }
 
-// ToolAmong reports whether a tool is in a list of [Needs].Tools.
-func ToolAmong(list string, t *grapnel.Tool) bool {
+// ToolAmong reports whether the tool of a call is in a list of [Needs].Tools.
+func (f *Facts) ToolAmong(list string) bool {
+	t := f.Event.Tool
 	for rest, more := list, true; more; {
 		var word string
 		if word, rest, more = strings.Cut(rest, "\n"); word == string(t.Class) || strings.EqualFold(word, t.Name) {
 			return true
 		}
-		if strings.ContainsAny(word, "*?[\\_") && matchTool(NewGlobs([]string{word}), t) {
+		if strings.ContainsAny(word, "*?[\\_") && f.matchAnyName(NewGlobs([]string{word})) {
 			return true
 		}
 	}
@@ -187,7 +187,7 @@ func (n *Needs) Met(f *Facts, programs func() bool) bool {
 		}
 		return f.nearAny(n.Text, (*Facts).texts) && f.nearAny(n.Prompt, (*Facts).prompt)
 	}
-	if n.Tools != "" && !ToolAmong(n.Tools, t) {
+	if n.Tools != "" && !f.ToolAmong(n.Tools) {
 		return false
 	}
 	if n.Line && len(t.Commands) == 0 {

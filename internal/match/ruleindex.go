@@ -29,10 +29,12 @@ func (b ruleSet) set(i int)      { b[i/64] |= 1 << (i % 64) }
 
 // toolRules is a cache entry: the rules that may match a tool.
 type toolRules struct {
-	there     bool // the event has a tool
-	class     grapnel.Class
-	name, mcp string // values that tool patterns are compared with
-	fit       ruleSet
+	there bool // the event has a tool
+	class grapnel.Class
+	name  string // values that tool patterns are compared with
+	mcp   string
+	agent string // decides which further names the tool may have
+	fit   ruleSet
 }
 
 // minRules is the number of rules from which the index is faster than testing each rule.
@@ -85,31 +87,31 @@ func (s *ruleIndex) pass(f *Facts) ruleSet {
 			}
 		}
 	}
-	for i, word := range s.ofTool(f.Event.Tool) {
+	for i, word := range s.ofTool(f) {
 		left[i] &= word
 	}
 	return left
 }
 
-// ofTool returns the rules that may match a tool.
-func (s *ruleIndex) ofTool(t *grapnel.Tool) ruleSet {
+// ofTool returns the rules that may match the tool of a call.
+func (s *ruleIndex) ofTool(f *Facts) ruleSet {
 	var want toolRules
-	if t != nil {
+	if t := f.Event.Tool; t != nil {
 		want = toolRules{there: true, class: t.Class, name: t.Name}
 		if t.MCP != nil {
-			want.mcp = t.CanonicalName()
+			want.mcp, want.agent = t.CanonicalName(), f.Event.Agent.Name
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.tools {
-		if k := &s.tools[i]; k.fit != nil && k.there == want.there && k.class == want.class && k.name == want.name && k.mcp == want.mcp {
+		if k := &s.tools[i]; k.fit != nil && k.there == want.there && k.class == want.class && k.name == want.name && k.mcp == want.mcp && k.agent == want.agent {
 			return k.fit
 		}
 	}
 	want.fit = s.none()
 	for i, m := range s.rules {
-		if !m.firm() || len(m.match.tool) == 0 || matchTool(m.match.tool, t) {
+		if !m.firm() || len(m.match.tool) == 0 || f.matchAnyName(m.match.tool) {
 			want.fit.set(i)
 		}
 	}
