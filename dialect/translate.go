@@ -216,6 +216,13 @@ func MCPSplits(agent string, t *grapnel.Tool) []grapnel.MCP {
 	return splits
 }
 
+// MCPName returns the agent's name for a tool of an MCP server. If the name has several splits, it
+// does not show the server.
+func MCPName(agent string, mcp grapnel.MCP) (name string, shows bool) {
+	name = spellMCP(agent, &mcp)
+	return name, MCPSplits(agent, &grapnel.Tool{Name: name, MCP: splitMCP(agent, name)}) == nil
+}
+
 // splitsOf splits a name at each separator, at most most times.
 func splitsOf(name, between string, most int) (splits []grapnel.MCP) {
 	for at := 1; between != "" && at < len(name)-len(between) && len(splits) < most; at++ {

@@ -69,6 +69,7 @@ var (
 	notTrusted     = Kind{"not-trusted", "warning", "The current content of the project's policy has no effect, because it is not trusted."}
 	misspeltTool   = Kind{"misspelt-tool", "warning", "No agent has a tool of this name, but one has a similar name."}
 	nativeTool     = Kind{"native-tool", "warning", "A hook names a tool as some agents do, and does not match the equivalent tool of other agents."}
+	unsureServer   = Kind{"unsure-server", "warning", "An allow is for a tool of an MCP server, and an installed agent's name for the tool does not show which server has it."}
 	oddPatterns    = Kind{"odd-pattern", "warning", "A pattern probably does not match what its author means, such as a regular expression in a glob."}
 	oddReason      = Kind{"odd-reason", "warning", "The reason of a hook is a word such as no, which is text and not false."}
 	withoutMatch   = Kind{"matches-everything", "warning", "A hook blocks or allows everything."}
@@ -81,7 +82,7 @@ var (
 	shortTimeout   = Kind{"short-timeout", "warning", "An installed agent does not wait as long as the hooks may take."}
 	notSandboxed   = Kind{"not-sandboxed", "warning", "This machine cannot enforce the sandbox of a program or of commands."}
 
-	findingKinds = []Kind{badPolicy, badRules, badNetwork, badHookFile, badHandler, doubtfulFile, slowMatcher, slowModule, cannotChange, shortWait, nothingToLoad, badAddress, wrongBody, notTrusted, misspeltTool, nativeTool, oddPatterns, oddReason, withoutMatch, unknownOptions, missingFile, longTimeout, hiddenCommands, neverBlocks, notInstalled, shortTimeout, notSandboxed}
+	findingKinds = []Kind{badPolicy, badRules, badNetwork, badHookFile, badHandler, doubtfulFile, slowMatcher, slowModule, cannotChange, shortWait, nothingToLoad, badAddress, wrongBody, notTrusted, misspeltTool, nativeTool, unsureServer, oddPatterns, oddReason, withoutMatch, unknownOptions, missingFile, longTimeout, hiddenCommands, neverBlocks, notInstalled, shortTimeout, notSandboxed}
 )
 
 // finding makes a finding of this kind.

@@ -88,6 +88,7 @@ func (m *mistakes) ofHook(h *ownHook) {
 	m.ofBody(h)
 	m.ofReach(h)
 	m.ofAllow(h)
+	m.ofUnsure(h)
 	m.ofTimeout(h)
 	m.ofFiles(h)
 }
@@ -234,6 +235,38 @@ func (m *mistakes) ofAllow(h *ownHook) {
 	if at != nil {
 		m.warn(unknownOptions, h, at, "add a pattern for each option that the agent may use, or silence this warning if it needs none",
 			"Grapnel does not know which options are harmless after %s, so it allows only the options in the pattern", strings.Join(sources, ", "))
+	}
+}
+
+// ofUnsure warns of an allow for tools whose names in an installed agent do not show their server.
+// The engine applies it only if it is for each server that the name may mean.
+func (m *mistakes) ofUnsure(h *ownHook) {
+	if h.Decide != "allow" || h.Match == nil || len(m.agents) == len(dialect.All()) { // without an installed agent, some always have such names
+		return
+	}
+	at := h.at.Get("match")
+	for _, word := range itemsOf(at.Get("tool")) {
+		if name, mcp := strings.CutPrefix(word.Text, "mcp__"); mcp {
+			server, tool, _ := strings.Cut(name, "__")
+			m.unsure(h, word, grapnel.MCP{Server: server, Tool: tool})
+		}
+	}
+	for _, word := range itemsOf(at.Get("mcp")) {
+		m.unsure(h, word, grapnel.MCP{Server: word.Text, Tool: "*"})
+	}
+}
+
+// unsure warns of the first installed agent whose name for a tool does not show the server.
+func (m *mistakes) unsure(h *ownHook, at *yaml.Node, mcp grapnel.MCP) {
+	if strings.ContainsAny(mcp.Server, "*?[/") || mcp.Tool == "" {
+		return
+	}
+	for _, d := range m.agents {
+		allows := func(row dialect.EventRow) bool { return slices.Contains(h.On, row.Kind) && row.Permits().Allow }
+		if name, shows := dialect.MCPName(d.Name, mcp); !shows && slices.ContainsFunc(d.Events, allows) {
+			m.warn(unsureServer, h, at, "name the tool as the agent does: `tool: "+name+"`", "it allows nothing in %s, whose name %s does not show where the name of the server ends", d.Title, name)
+			return
+		}
 	}
 }
 
