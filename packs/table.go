@@ -10,7 +10,7 @@ import (
 
 // all lists the packs in alphabetical order.
 var all = []packindex.Pack{
-	{Name: "destructive", Version: 7, Digest: "4d54ceaaf8f4d4904103c22ecabe0ce9b2940b400f1d4f61b6dcf00bed12eaf2", Begins: "[a-za-z_:.%]" +
+	{Name: "destructive", Version: 7, Digest: "b9e307f5c97f782c048bddd9e9048c7fb0ac3c9f540f3378e2c02c39e405f65f", Begins: "[a-za-z_:.%]" +
 		"\t\x95\n" +
 		"bomb*" +
 		"\t\x95\n" +
@@ -3690,8 +3690,8 @@ var all = []packindex.Pack{
 			"\x05\x83\x80\x80" +
 			"\x02\x01\x03" +
 			"mcp" +
-			"\x05\xa5" +
-			"\x06delete|deletion|del|remove|rm|drop|erase|purge|terminate|uninstall|undeploy|deprovision|decommission|teardown account|addon|api|app|application|backup|balancer|base|board|branch|bucket|calendar|certificate|channel|chart|cluster|collection|configmap|container|dashboard|data|database|dataset|datasource|datastore|db|deployment|directory|disk|distribution|dns|domain|drive|droplet|environment|firewall|folder|function|graph|group|helm|hyperdrive|index|indices|instance|keyspace|kubectl|lambda|machine|model|namespace|network|notebook|organization|pipeline|pool|project|queue|registry|release|repo|repository|resource|schema|secret|server|service|sheet|site|snapshot|space|spreadsheet|stack|store|stream|subnet|table|team|tenant|topic|tree|user|vault|vm|volume|vpc|website|wiki|worker|workflow|workspace|zone1destroy|wipe|nuke|prune|truncate|flushall|flushdbJdelete|erase|purge|flush all|many|everything|recursive|cascade|issue|queryvdrop|flush|reset|recreate|empty database|db|pg|postgres|schema|branch|migration|migrate|bucket|trash|column|constraint+clean|push|checkout|switch|reset force|hard" +
+			"\x05\xbd" +
+			"\x06delete|deletion|del|remove|rm|drop|erase|purge|terminate|uninstall|undeploy|deprovision|decommission|teardown account|addon|api|app|application|backup|balancer|base|board|branch|bucket|calendar|certificate|channel|chart|cluster|collection|configmap|container|dashboard|data|database|dataset|datasource|datastore|db|deployment|directory|disk|distribution|dns|domain|drive|droplet|environment|firewall|folder|function|graph|group|helm|hyperdrive|index|indices|instance|job|keyspace|keyvault|kubectl|lambda|machine|model|namespace|network|notebook|organization|page|pipeline|pool|project|queue|registry|release|repo|repository|resource|schema|scope|secret|server|service|sheet|site|snapshot|space|spreadsheet|stack|store|stream|subnet|table|team|tenant|topic|tree|user|vault|vm|volume|vpc|website|wiki|worker|workflow|workspace|zone1destroy|wipe|nuke|prune|truncate|flushall|flushdbJdelete|erase|purge|flush all|many|everything|recursive|cascade|issue|queryvdrop|flush|reset|recreate|empty database|db|pg|postgres|schema|branch|migration|migrate|bucket|trash|column|constraint+clean|push|checkout|switch|reset force|hard" +
 			"\x02\x02\x8d" +
 			"\x01cache|session|comment|label|reaction|message|note|draft|review|member|item|task|todo|event|attachment|annotation|notification|filter|password&remove|delete from|link|row|cell|entry" +
 			"\x03" +
