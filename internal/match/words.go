@@ -20,7 +20,7 @@ type phrase [][]string
 // ignored, so that a pattern can have several lines.
 func newPhrase(source string) (p phrase) {
 	apart := true // the next field begins a group
-	for _, field := range strings.Fields(source) {
+	for field := range strings.FieldsSeq(source) {
 		if apart && field[0] != '|' || p == nil {
 			p = append(p, nil)
 		}
