@@ -40,6 +40,9 @@ var usualPaths = [...]string{
 // usualLists are names of members that hold a list of paths, or of objects with one of usualPaths.
 var usualLists = [...]string{"paths", "files", "file_paths", "filePaths", "edits", "operations"}
 
+// usualTexts are names of members with the text that is written to one of several files or places.
+var usualTexts = [...]string{"content", "newText", "new_string"}
+
 // Words in the names of tools that run something, by what they run.
 var (
 	runsLines  = []string{"bash", "cmd", "command", "commands", "console", "powershell", "sh", "shell", "ssh", "term", "terminal", "tmux", "zsh"}
@@ -80,6 +83,9 @@ var usualKeys = sync.OnceValue(func() []rawjson.Key {
 	}
 	for _, name := range usualPaths {
 		keys = append(keys, rawjson.Key{Name: name, Depth: 1}, rawjson.Key{Name: name, Depth: 3})
+	}
+	for _, name := range usualTexts {
+		keys = append(keys, rawjson.Key{Name: name, Depth: 3})
 	}
 	for _, name := range usualLists {
 		keys = append(keys, rawjson.Key{Name: name, Depth: 1})
@@ -172,6 +178,9 @@ func (t *Tool) appendPaths(facts []Fact, members []member) []Fact {
 			continue
 		}
 		add("/" + list + "/*")
+		for _, name := range usualTexts {
+			facts = append(facts, Fact{Field: FieldContent, At: "/" + list + "/*/" + name})
+		}
 		for _, name := range usualPaths {
 			add("/" + list + "/*/" + name)
 		}

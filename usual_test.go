@@ -60,3 +60,20 @@ func TestUsualCommands(t *testing.T) {
 		})
 	}
 }
+
+// A rule about the text of files sees every file of a call.
+func TestUsualContent(t *testing.T) {
+	t.Parallel()
+	for input, want := range map[string]string{
+		`{"path":"a","content":"x"}`:                                                               "x",
+		`{"files":[{"path":"a","content":"x"},{"path":"b","content":"y"}]}`:                        "x\ny",
+		`{"path":"a","edits":[{"oldText":"n","newText":"x"},{"old_string":"n","new_string":"y"}]}`: "x\ny",
+		`{"files":["a"],"edits":{"newText":"x"}}`:                                                  "",
+	} {
+		tool := &grapnel.Tool{Name: "t", MCP: &grapnel.MCP{Server: "files", Tool: "write"}, Input: json.RawMessage(input)}
+		tool.Complete()
+		if tool.Content != want {
+			t.Errorf("content of %s = %q, want %q", input, tool.Content, want)
+		}
+	}
+}

@@ -4085,7 +4085,7 @@ var all = []packindex.Pack{
 			"\x03" +
 			"ask;This command line hides the command that it runs. Continue?"},
 	}},
-	{Name: "exfiltration", Version: 4, Digest: "e15b6f84c4cace2147bc0ff8b3ea632acffae8d99f7ac9400c6d8ee46113d246", Begins: "*" +
+	{Name: "exfiltration", Version: 4, Digest: "1ee5a4bc788b5085e5aa9c6c4d9a0a46d4843c0845b2da42f38788789486b1f0", Begins: "*" +
 		"\t\x97\x98\x99\x9a\x9b\x9c\x9d\x9e\x9f\xa0\xa1\xa2\xa3\xa4\xa5\xa6\xa7\xa8\xa9\xaa\xab\xac\xad\xae\xaf\xb0\xb1\n" +
 		"\x00arecord" +
 		"\t\x8f\n" +
@@ -6457,7 +6457,7 @@ var all = []packindex.Pack{
 			"\v172.3[01].*" +
 			"\x03" +
 			"askXThis address contains much data or a secret, or its host is a plain IP address. Open it?"},
-		{Name: "ask-before-leaks-in-files", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Tools: "write\nedit", Content: ".aws/credentials" +
+		{Name: "ask-before-leaks-in-files", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Tools: "write\nedit\nmcp", Content: ".aws/credentials" +
 			"\x03" +
 			".env" +
 			"\x03" +
@@ -6642,8 +6642,11 @@ var all = []packindex.Pack{
 			"\x02tcpsocket" +
 			"\x01mkfifo"}, Hook: "\x98\x80" +
 			"\x05\x81@" +
-			"\x02\x05write" +
+			"\x03" +
+			"\x05write" +
 			"\x04edit" +
+			"\x03" +
+			"mcp" +
 			"\b\x01\xc2" +
 			"\x01/\\b(?:curl|wget)\\b[^\\n]*(?:@|-T\\s*|--post-file=|--upload-file\\s+|\\$\\((?:cat|base64)[^)]*)[^\\s'\"|;&)]*(?:\\.ssh/id_|id_rsa\\b|\\.aws/credentials|/etc/shadow|\\.env\\b|\\.netrc|\\.git-credentials)[^\\n]*/" +
 			"\x01\x89" +
