@@ -16870,7 +16870,7 @@ var all = []packindex.Pack{
 			"\x03" +
 			"askZThis tool of an MCP server changes the hooks of an agent or a policy of Grapnel. Allow it?"},
 	}},
-	{Name: "supply-chain", Version: 5, Digest: "4f8b83b8f97660fb578e9a8a7b275f0f84945bae34982646c0d69be4b87e5a51", Begins: "*" +
+	{Name: "supply-chain", Version: 5, Digest: "012d836ae436b2558c1fa107d3169892355bb07fb61fa6bb20d081ceb9c3844c", Begins: "*" +
 		"\t\x8b\x9a\n" +
 		"*/*" +
 		"\t\x83\n" +
@@ -16996,6 +16996,8 @@ var all = []packindex.Pack{
 		"\t\x84" +
 		"\x02--chann\x89" +
 		"\x02c\x89\n" +
+		"config.sh" +
+		"\t\x02--url\x98\n" +
 		"copilot mcp" +
 		"\t\x8d\n" +
 		"corepack" +
@@ -21075,6 +21077,7 @@ var all = []packindex.Pack{
 			"**/{site,dist}-packages/*.pth\n" +
 			"**/{site,user}customize.py\n" +
 			"**/{.venv,venv}/bin/activate*\n" +
+			"**/powershell/*profile.ps1\n" +
 			"**/Start Menu/Programs/Startup/**\n" +
 			"**/.ssh/{authorized_keys*,rc,environment,config}"}, Hook: "\xb8\x80" +
 			"\x05\x00\x02\x80" +
@@ -21130,7 +21133,7 @@ var all = []packindex.Pack{
 			"\x03" +
 			"askOA program reads this file at its start, and runs this code each time. Write it?"},
 		{Name: "ask-before-schedule", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x98\x80" +
-			"\x05\x04a3aws s3api put-bucket-policy --policy *Principal*\\**9aws ec2 authorize-security-group-ingress --cidr 0.0.0.0/0Eaws ec2 authorize-security-group-ingress --ip-permissions *0.0.0.0/0*>gcloud compute firewall-rules create --source-ranges 0.0.0.0/0>gcloud compute firewall-rules create --source-ranges=0.0.0.0/0" +
+			"\x05\x04b3aws s3api put-bucket-policy --policy *Principal*\\**9aws ec2 authorize-security-group-ingress --cidr 0.0.0.0/0Eaws ec2 authorize-security-group-ingress --ip-permissions *0.0.0.0/0*>gcloud compute firewall-rules create --source-ranges 0.0.0.0/0>gcloud compute firewall-rules create --source-ranges=0.0.0.0/0" +
 			"\acrontab" +
 			"\x02at" +
 			"\x05batch" +
@@ -21187,6 +21190,7 @@ var all = []packindex.Pack{
 			"\x1finstall -m [246][0-7][0-7][0-7]6kubectl create clusterrolebinding --clusterrole=*admin/kubectl create rolebinding --clusterrole=*admin/aws iam attach-user-policy --policy-arn *Admin*/aws iam attach-role-policy --policy-arn *Admin*0aws iam attach-group-policy --policy-arn *Admin*" +
 			"\x17aws iam put-user-policy" +
 			"\x13aws iam create-user-aws iam add-user-to-group --group-name *dmin*&aws s3api put-bucket-acl --acl public*$aws s3api delete-public-access-block" +
+			"\x1bconfig.sh --url * --token *" +
 			"\x17gsutil iam ch allUsers*4gcloud projects add-iam-policy-binding --member=all*5gcloud storage * add-iam-policy-binding --member=all*:gcloud projects add-iam-policy-binding --role=roles/editor" +
 			"\x16sysctl *ptrace_scope=0" +
 			"\x12sysctl *va_space=0!aws iam update-assume-role-policy" +
