@@ -4085,446 +4085,446 @@ var all = []packindex.Pack{
 			"\x03" +
 			"ask;This command line hides the command that it runs. Continue?"},
 	}},
-	{Name: "exfiltration", Version: 4, Digest: "1ee5a4bc788b5085e5aa9c6c4d9a0a46d4843c0845b2da42f38788789486b1f0", Begins: "*" +
-		"\t\x97\x98\x99\x9a\x9b\x9c\x9d\x9e\x9f\xa0\xa1\xa2\xa3\xa4\xa5\xa6\xa7\xa8\xa9\xaa\xab\xac\xad\xae\xaf\xb0\xb1\n" +
+	{Name: "exfiltration", Version: 4, Digest: "cf78e0e8a7d61a2759d195e84659f4c6c62342d4448b6a642baf958b2168a3e3", Begins: "*" +
+		"\t\x98\x99\x9a\x9b\x9c\x9d\x9e\x9f\xa0\xa1\xa2\xa3\xa4\xa5\xa6\xa7\xa8\xa9\xaa\xab\xac\xad\xae\xaf\xb0\xb1\xb2\n" +
 		"\x00arecord" +
-		"\t\x8f\n" +
-		"aria2c" +
-		"\t\x80\x81\x88\n" +
-		"ash" +
-		"\t\x83\n" +
-		"autossh" +
-		"\t\x94" +
-		"\x02R\x89\n" +
-		"awk" +
-		"\t\x83\n" +
-		"aws s3" +
-		"\t\x80\x81\x82\n" +
-		"axel" +
-		"\t\x80\x81\x88\n" +
-		"azcopy copy" +
-		"\t\x82\n" +
-		"bash" +
-		"\t\x83\n" +
-		"bore local" +
-		"\t\x89\n" +
-		"bun" +
-		"\t\x80\x83\n" +
-		"bunx" +
-		"\t\x8b\n" +
-		"busybox" +
-		"\t\x8b\n" +
-		"caddy" +
-		"\t\x8b\n" +
-		"cat" +
-		"\t\x01input\x8f\n" +
-		"chisel" +
-		"\t\x89\n" +
-		"cloudflared" +
-		"\t\x02--url\x89\n" +
-		"cloudflared tunnel" +
-		"\t\x89\n" +
-		"code tunnel" +
-		"\t\x89\n" +
-		"croc" +
-		"\t\x80\x81\n" +
-		"croc send" +
-		"\t\x82\n" +
-		"cryptcat" +
-		"\t\x80\x81\x8a\n" +
-		"curl" +
-		"\t\x80\x81\x88\x8a" +
-		"\x01POST\x93" +
-		"\x01PUT\x93" +
-		"\x02--data-\x93" +
-		"\x02--json\x93" +
-		"\x02F--form\x93" +
-		"\x02T--uploa\x93" +
-		"\x02d--data\x93\n" +
-		"curlie" +
-		"\t\x80\x81\x88\x8a\n" +
-		"darkhttpd" +
-		"\t\x8b\n" +
-		"dash" +
-		"\t\x83\n" +
-		"delv" +
-		"\t\x88\n" +
-		"deno" +
-		"\t\x80\x83\n" +
-		"devtunnel host" +
-		"\t\x89\n" +
-		"dig" +
-		"\t\x80\x81\x88\n" +
-		"dnscat" +
-		"\t\x89\n" +
-		"dnscat2" +
-		"\t\x89\n" +
-		"drill" +
-		"\t\x80\x81\x88\n" +
-		"evtest" +
-		"\t\x8f\n" +
-		"exec" +
-		"\t\x83\n" +
-		"exim" +
-		"\t\x8e\n" +
-		"expose share" +
-		"\t\x89\n" +
-		"ffmpeg alsa" +
-		"\t\x02f\x8f\n" +
-		"ffmpeg avfoundation" +
-		"\t\x02f\x8f\n" +
-		"ffmpeg pulse" +
-		"\t\x02f\x8f\n" +
-		"ffmpeg v4l2" +
-		"\t\x02f\x8f\n" +
-		"ffmpeg x11grab" +
-		"\t\x02f\x8f\n" +
-		"finger" +
-		"\t\x80\x81\n" +
-		"flameshot" +
-		"\t\x8f\n" +
-		"fping" +
-		"\t\x88\n" +
-		"frpc" +
-		"\t\x89\n" +
-		"frps" +
-		"\t\x89\n" +
-		"fswebcam" +
-		"\t\x8f\n" +
-		"ftp" +
-		"\t\x80\x81\x8a\x93\n" +
-		"gawk" +
-		"\t\x83\n" +
-		"gcloud storage" +
-		"\t\x82\n" +
-		"get-clipboard" +
 		"\t\x90\n" +
+		"aria2c" +
+		"\t\x80\x82\x89\n" +
+		"ash" +
+		"\t\x84\n" +
+		"autossh" +
+		"\t\x95" +
+		"\x02R\x8a\n" +
+		"awk" +
+		"\t\x84\n" +
+		"aws s3" +
+		"\t\x80\x82\x83\n" +
+		"axel" +
+		"\t\x80\x82\x89\n" +
+		"azcopy copy" +
+		"\t\x83\n" +
+		"bash" +
+		"\t\x84\n" +
+		"bore local" +
+		"\t\x8a\n" +
+		"bun" +
+		"\t\x80\x84\n" +
+		"bunx" +
+		"\t\x8c\n" +
+		"busybox" +
+		"\t\x8c\n" +
+		"caddy" +
+		"\t\x8c\n" +
+		"cat" +
+		"\t\x01input\x90\n" +
+		"chisel" +
+		"\t\x8a\n" +
+		"cloudflared" +
+		"\t\x02--url\x8a\n" +
+		"cloudflared tunnel" +
+		"\t\x8a\n" +
+		"code tunnel" +
+		"\t\x8a\n" +
+		"croc" +
+		"\t\x80\x82\n" +
+		"croc send" +
+		"\t\x83\n" +
+		"cryptcat" +
+		"\t\x80\x82\x8b\n" +
+		"curl" +
+		"\t\x80\x82\x89\x8b" +
+		"\x01POST\x94" +
+		"\x01PUT\x94" +
+		"\x02--data-\x94" +
+		"\x02--json\x94" +
+		"\x02F--form\x94" +
+		"\x02T--uploa\x94" +
+		"\x02d--data\x94\n" +
+		"curlie" +
+		"\t\x80\x82\x89\x8b\n" +
+		"darkhttpd" +
+		"\t\x8c\n" +
+		"dash" +
+		"\t\x84\n" +
+		"delv" +
+		"\t\x89\n" +
+		"deno" +
+		"\t\x80\x84\n" +
+		"devtunnel host" +
+		"\t\x8a\n" +
+		"dig" +
+		"\t\x80\x82\x89\n" +
+		"dnscat" +
+		"\t\x8a\n" +
+		"dnscat2" +
+		"\t\x8a\n" +
+		"drill" +
+		"\t\x80\x82\x89\n" +
+		"evtest" +
+		"\t\x90\n" +
+		"exec" +
+		"\t\x84\n" +
+		"exim" +
+		"\t\x8f\n" +
+		"expose share" +
+		"\t\x8a\n" +
+		"ffmpeg alsa" +
+		"\t\x02f\x90\n" +
+		"ffmpeg avfoundation" +
+		"\t\x02f\x90\n" +
+		"ffmpeg pulse" +
+		"\t\x02f\x90\n" +
+		"ffmpeg v4l2" +
+		"\t\x02f\x90\n" +
+		"ffmpeg x11grab" +
+		"\t\x02f\x90\n" +
+		"finger" +
+		"\t\x80\x82\n" +
+		"flameshot" +
+		"\t\x90\n" +
+		"fping" +
+		"\t\x89\n" +
+		"frpc" +
+		"\t\x8a\n" +
+		"frps" +
+		"\t\x8a\n" +
+		"fswebcam" +
+		"\t\x90\n" +
+		"ftp" +
+		"\t\x80\x82\x8b\x94\n" +
+		"gawk" +
+		"\t\x84\n" +
+		"gcloud storage" +
+		"\t\x83\n" +
+		"get-clipboard" +
+		"\t\x91\n" +
 		"getent" +
-		"\t\x88\n" +
+		"\t\x89\n" +
 		"gh api" +
 		"\t\x80\n" +
 		"gh gist" +
-		"\t\x80\x81\x82\x8c\n" +
+		"\t\x80\x82\x83\x8d\n" +
 		"gh issue" +
 		"\t\x80\n" +
 		"gh pr" +
 		"\t\x80\n" +
 		"gh release" +
-		"\t\x80\x82\n" +
+		"\t\x80\x83\n" +
 		"gh repo" +
-		"\t\x02--publi\x8c" +
-		"\x02--visib\x8c\n" +
+		"\t\x02--publi\x8d" +
+		"\x02--visib\x8d\n" +
 		"gh secret" +
-		"\t\x8c\n" +
-		"git add" +
-		"\t\x96\n" +
-		"git config" +
-		"\t\x01remot\x8d\n" +
-		"git daemon" +
-		"\t\x8c\n" +
-		"git push" +
-		"\t\x8c\x93\n" +
-		"git remote" +
 		"\t\x8d\n" +
+		"git add" +
+		"\t\x97\n" +
+		"git config" +
+		"\t\x01remot\x8e\n" +
+		"git daemon" +
+		"\t\x8d\n" +
+		"git push" +
+		"\t\x8d\x94\n" +
+		"git remote" +
+		"\t\x8e\n" +
 		"glab" +
 		"\t\x80\n" +
 		"glab snippet" +
-		"\t\x8c\n" +
+		"\t\x8d\n" +
 		"gnome-screenshot" +
-		"\t\x8f\n" +
+		"\t\x90\n" +
 		"gotty" +
-		"\t\x89\n" +
-		"grim" +
-		"\t\x8f\n" +
-		"gs-netcat" +
-		"\t\x80\x81\x89\x8a\n" +
-		"gsocket" +
-		"\t\x89\n" +
-		"gsutil" +
-		"\t\x80\x81\x82\n" +
-		"host" +
-		"\t\x80\x81\x88\n" +
-		"hping3" +
-		"\t\x88\n" +
-		"http" +
-		"\t\x80\x81\x88\x8a" +
-		"\x01POST\x93" +
-		"\x01PUT\x93\n" +
-		"http-server" +
-		"\t\x8b\n" +
-		"httpie" +
-		"\t\x80\x81\x88\x8a\n" +
-		"https" +
-		"\t\x80\x81\x88\x8a\n" +
-		"hub gist" +
-		"\t\x8c\n" +
-		"imagesnap" +
-		"\t\x8f\n" +
-		"import root" +
-		"\t\x8f\n" +
-		"inlets" +
-		"\t\x89\n" +
-		"iodine" +
-		"\t\x89\n" +
-		"ipfs add" +
-		"\t\x82\n" +
-		"kdig" +
-		"\t\x88\n" +
-		"ksh" +
-		"\t\x83\n" +
-		"lftp" +
-		"\t\x80\x81\x8a\x93\n" +
-		"ligolo" +
-		"\t\x89\n" +
-		"live-server" +
-		"\t\x8b\n" +
-		"localtunnel" +
-		"\t\x89\n" +
-		"localxpose" +
-		"\t\x89\n" +
-		"loclx" +
-		"\t\x89\n" +
-		"logkeys" +
-		"\t\x8f\n" +
-		"lt" +
-		"\t\x02--port\x89" +
-		"\x02p\x89\n" +
-		"lua" +
-		"\t\x80\x83\n" +
-		"mail" +
-		"\t\x80\x81\x8a\x8e\n" +
-		"mailx" +
-		"\t\x80\x81\x8e\n" +
-		"maim" +
-		"\t\x8f\n" +
-		"mc cp" +
-		"\t\x82\n" +
-		"miniserve" +
-		"\t\x8b\n" +
-		"mkfifo" +
-		"\t\x83\n" +
-		"mknod" +
-		"\t\x83\n" +
-		"msfvenom" +
-		"\t\x83\n" +
-		"msmtp" +
-		"\t\x80\x81\x8e\n" +
-		"mutt" +
-		"\t\x80\x81\x8e\n" +
-		"nc" +
-		"\t\x80\x81\x83\x88\x8a\x93" +
-		"\x02l\x89\n" +
-		"nc.openbsd" +
-		"\t\x80\x81\x83\x8a\n" +
-		"nc.traditional" +
-		"\t\x80\x81\x83\x8a\n" +
-		"ncat" +
-		"\t\x80\x81\x83\x8a\x93" +
-		"\x02l\x89\n" +
-		"neomutt" +
-		"\t\x8e\n" +
-		"netcat" +
-		"\t\x80\x81\x83\x8a\x93" +
-		"\x02l\x89\n" +
-		"ngrok http" +
-		"\t\x89\n" +
-		"ngrok start" +
-		"\t\x89\n" +
-		"ngrok tcp" +
-		"\t\x89\n" +
-		"ngrok tls" +
-		"\t\x89\n" +
-		"node" +
-		"\t\x80\x83\x93\n" +
-		"nodejs" +
-		"\t\x80\x83\n" +
-		"npx" +
-		"\t\x89\x8b\n" +
-		"nslookup" +
-		"\t\x80\x81\x88\n" +
-		"openssl" +
-		"\t\x01s_cli\x80\x81\x83\x8a\n" +
-		"osascript" +
-		"\t\x80\x83\n" +
-		"pagekite" +
-		"\t\x89\n" +
-		"parecord" +
-		"\t\x8f\n" +
-		"pbpaste" +
-		"\t\x90\n" +
-		"perl" +
-		"\t\x80\x83\x93\n" +
-		"php" +
-		"\t\x80\x83\x8b\x93\n" +
-		"ping" +
-		"\t\x80\x81\x88\n" +
-		"ping6" +
-		"\t\x88\n" +
-		"pinggy" +
-		"\t\x89\n" +
-		"playit" +
-		"\t\x89\n" +
-		"plink" +
-		"\t\x94" +
-		"\x02R\x89\n" +
-		"powershell" +
-		"\t\x80\x83\n" +
-		"psql" +
 		"\t\x8a\n" +
+		"grim" +
+		"\t\x90\n" +
+		"gs-netcat" +
+		"\t\x80\x82\x8a\x8b\n" +
+		"gsocket" +
+		"\t\x8a\n" +
+		"gsutil" +
+		"\t\x80\x82\x83\n" +
+		"host" +
+		"\t\x80\x82\x89\n" +
+		"hping3" +
+		"\t\x89\n" +
+		"http" +
+		"\t\x80\x82\x89\x8b" +
+		"\x01POST\x94" +
+		"\x01PUT\x94\n" +
+		"http-server" +
+		"\t\x8c\n" +
+		"httpie" +
+		"\t\x80\x82\x89\x8b\n" +
+		"https" +
+		"\t\x80\x82\x89\x8b\n" +
+		"hub gist" +
+		"\t\x8d\n" +
+		"imagesnap" +
+		"\t\x90\n" +
+		"import root" +
+		"\t\x90\n" +
+		"inlets" +
+		"\t\x8a\n" +
+		"iodine" +
+		"\t\x8a\n" +
+		"ipfs add" +
+		"\t\x83\n" +
+		"kdig" +
+		"\t\x89\n" +
+		"ksh" +
+		"\t\x84\n" +
+		"lftp" +
+		"\t\x80\x82\x8b\x94\n" +
+		"ligolo" +
+		"\t\x8a\n" +
+		"live-server" +
+		"\t\x8c\n" +
+		"localtunnel" +
+		"\t\x8a\n" +
+		"localxpose" +
+		"\t\x8a\n" +
+		"loclx" +
+		"\t\x8a\n" +
+		"logkeys" +
+		"\t\x90\n" +
+		"lt" +
+		"\t\x02--port\x8a" +
+		"\x02p\x8a\n" +
+		"lua" +
+		"\t\x80\x84\n" +
+		"mail" +
+		"\t\x80\x82\x8b\x8f\n" +
+		"mailx" +
+		"\t\x80\x82\x8f\n" +
+		"maim" +
+		"\t\x90\n" +
+		"mc cp" +
+		"\t\x83\n" +
+		"miniserve" +
+		"\t\x8c\n" +
+		"mkfifo" +
+		"\t\x84\n" +
+		"mknod" +
+		"\t\x84\n" +
+		"msfvenom" +
+		"\t\x84\n" +
+		"msmtp" +
+		"\t\x80\x82\x8f\n" +
+		"mutt" +
+		"\t\x80\x82\x8f\n" +
+		"nc" +
+		"\t\x80\x82\x84\x89\x8b\x94" +
+		"\x02l\x8a\n" +
+		"nc.openbsd" +
+		"\t\x80\x82\x84\x8b\n" +
+		"nc.traditional" +
+		"\t\x80\x82\x84\x8b\n" +
+		"ncat" +
+		"\t\x80\x82\x84\x8b\x94" +
+		"\x02l\x8a\n" +
+		"neomutt" +
+		"\t\x8f\n" +
+		"netcat" +
+		"\t\x80\x82\x84\x8b\x94" +
+		"\x02l\x8a\n" +
+		"ngrok http" +
+		"\t\x8a\n" +
+		"ngrok start" +
+		"\t\x8a\n" +
+		"ngrok tcp" +
+		"\t\x8a\n" +
+		"ngrok tls" +
+		"\t\x8a\n" +
+		"node" +
+		"\t\x80\x84\x94\n" +
+		"nodejs" +
+		"\t\x80\x84\n" +
+		"npx" +
+		"\t\x8a\x8c\n" +
+		"nslookup" +
+		"\t\x80\x82\x89\n" +
+		"openssl" +
+		"\t\x01s_cli\x80\x82\x84\x8b\n" +
+		"osascript" +
+		"\t\x80\x84\n" +
+		"pagekite" +
+		"\t\x8a\n" +
+		"parecord" +
+		"\t\x90\n" +
+		"pbpaste" +
+		"\t\x91\n" +
+		"perl" +
+		"\t\x80\x84\x94\n" +
+		"php" +
+		"\t\x80\x84\x8c\x94\n" +
+		"ping" +
+		"\t\x80\x82\x89\n" +
+		"ping6" +
+		"\t\x89\n" +
+		"pinggy" +
+		"\t\x8a\n" +
+		"playit" +
+		"\t\x8a\n" +
+		"plink" +
+		"\t\x95" +
+		"\x02R\x8a\n" +
+		"powershell" +
+		"\t\x80\x84\n" +
+		"psql" +
+		"\t\x8b\n" +
 		"ptunnel" +
-		"\t\x89\n" +
+		"\t\x8a\n" +
 		"pwncat" +
-		"\t\x83\n" +
+		"\t\x84\n" +
 		"pwncat-cs" +
-		"\t\x83\n" +
+		"\t\x84\n" +
 		"pwsh" +
-		"\t\x80\x83\n" +
+		"\t\x80\x84\n" +
 		"pypy3" +
-		"\t\x80\x83\n" +
+		"\t\x80\x84\n" +
 		"python" +
-		"\t\x80\x83\x8b\x93\n" +
+		"\t\x80\x84\x8c\x94\n" +
 		"python2" +
-		"\t\x80\x83\x8b\n" +
+		"\t\x80\x84\x8c\n" +
 		"python3" +
-		"\t\x80\x83\x8b\x93\n" +
+		"\t\x80\x84\x8c\x94\n" +
 		"python3.10" +
-		"\t\x80\x83\n" +
+		"\t\x80\x84\n" +
 		"python3.11" +
-		"\t\x80\x83\n" +
+		"\t\x80\x84\n" +
 		"python3.12" +
-		"\t\x80\x83\n" +
+		"\t\x80\x84\n" +
 		"python3.13" +
-		"\t\x80\x83\n" +
+		"\t\x80\x84\n" +
 		"python3.14" +
-		"\t\x80\x83\n" +
+		"\t\x80\x84\n" +
 		"python3.9" +
-		"\t\x80\x83\n" +
+		"\t\x80\x84\n" +
 		"rathole" +
-		"\t\x89\n" +
+		"\t\x8a\n" +
 		"rclone" +
-		"\t\x80\x81\x82\x93\n" +
+		"\t\x80\x82\x83\x94\n" +
 		"resolvectl" +
-		"\t\x88\n" +
+		"\t\x89\n" +
 		"rsync" +
-		"\t\x80\x81\x82\x93\n" +
+		"\t\x80\x82\x83\x94\n" +
 		"ruby" +
-		"\t\x80\x83\x8b\x93\n" +
+		"\t\x80\x84\x8c\x94\n" +
 		"s-nail" +
-		"\t\x8e\n" +
+		"\t\x8f\n" +
 		"s3cmd put" +
-		"\t\x82\n" +
+		"\t\x83\n" +
 		"scp" +
-		"\t\x80\x81\x82\x8a\x93\n" +
+		"\t\x80\x82\x83\x8b\x94\n" +
 		"screencapture" +
-		"\t\x8f\n" +
+		"\t\x90\n" +
 		"scrot" +
-		"\t\x8f\n" +
+		"\t\x90\n" +
 		"sendemail" +
-		"\t\x8e\n" +
+		"\t\x8f\n" +
 		"sendmail" +
-		"\t\x80\x81\x8e\n" +
+		"\t\x80\x82\x8f\n" +
 		"serve" +
-		"\t\x8b\n" +
+		"\t\x8c\n" +
 		"sftp" +
-		"\t\x80\x81\x93\n" +
+		"\t\x80\x82\x94\n" +
 		"sh" +
-		"\t\x83\n" +
+		"\t\x84\n" +
 		"showkey" +
-		"\t\x8f\n" +
+		"\t\x90\n" +
 		"smbclient" +
-		"\t\x80\x81\n" +
+		"\t\x80\x82\n" +
 		"socat" +
-		"\t\x80\x81\x83\x8a\n" +
+		"\t\x80\x82\x84\x8b\n" +
 		"spectacle" +
-		"\t\x8f\n" +
+		"\t\x90\n" +
 		"ssh" +
-		"\t\x80\x81\x8a\x94" +
-		"\x01@loca\x89" +
-		"\x01@serv\x89" +
-		"\x01local\x89" +
-		"\x01serve\x89" +
-		"\x02R\x89\n" +
+		"\t\x80\x82\x8b\x95" +
+		"\x01@loca\x8a" +
+		"\x01@serv\x8a" +
+		"\x01local\x8a" +
+		"\x01serve\x8a" +
+		"\x02R\x8a\n" +
 		"sshuttle" +
-		"\t\x89\n" +
+		"\t\x8a\n" +
 		"ssmtp" +
-		"\t\x8e\n" +
+		"\t\x8f\n" +
 		"strace" +
-		"\t\x02e\x8f\n" +
+		"\t\x02e\x90\n" +
 		"stunnel" +
-		"\t\x89\n" +
+		"\t\x8a\n" +
 		"swaks" +
-		"\t\x80\x81\x8e\n" +
+		"\t\x80\x82\x8f\n" +
 		"tailscale funnel" +
-		"\t\x89\n" +
+		"\t\x8a\n" +
 		"tailscale serve" +
-		"\t\x89\n" +
+		"\t\x8a\n" +
 		"tclsh" +
-		"\t\x83\n" +
+		"\t\x84\n" +
 		"tcpdump" +
-		"\t\x02w\x8f\n" +
+		"\t\x02w\x90\n" +
 		"telebit" +
-		"\t\x89\n" +
+		"\t\x8a\n" +
 		"telegram-send" +
-		"\t\x8e\n" +
+		"\t\x8f\n" +
 		"telnet" +
-		"\t\x80\x81\x83\x8a\x93\n" +
+		"\t\x80\x82\x84\x8b\x94\n" +
 		"tftp" +
-		"\t\x80\x81\x8a\n" +
+		"\t\x80\x82\x8b\n" +
 		"tmate" +
-		"\t\x89\n" +
+		"\t\x8a\n" +
 		"tmole" +
-		"\t\x89\n" +
+		"\t\x8a\n" +
 		"traceroute" +
-		"\t\x88\n" +
+		"\t\x89\n" +
 		"ttyd" +
-		"\t\x89\n" +
+		"\t\x8a\n" +
 		"tunnelmole" +
-		"\t\x89\n" +
+		"\t\x8a\n" +
 		"twilio" +
-		"\t\x8e\n" +
+		"\t\x8f\n" +
 		"twistd" +
-		"\t\x8b\n" +
+		"\t\x8c\n" +
 		"upterm host" +
-		"\t\x89\n" +
+		"\t\x8a\n" +
 		"webfsd" +
-		"\t\x8b\n" +
+		"\t\x8c\n" +
 		"wget" +
-		"\t\x80\x81\x88\x8a" +
-		"\x02--body-\x93" +
-		"\x02--post-\x93\n" +
+		"\t\x80\x82\x89\x8b" +
+		"\x02--body-\x94" +
+		"\x02--post-\x94\n" +
 		"wget2" +
-		"\t\x80\x81\x88\x8a\n" +
+		"\t\x80\x82\x89\x8b\n" +
 		"whois" +
-		"\t\x80\x81\n" +
+		"\t\x80\x82\n" +
 		"wl-paste" +
-		"\t\x90\n" +
+		"\t\x91\n" +
 		"wormhole" +
-		"\t\x80\x81\n" +
+		"\t\x80\x82\n" +
 		"wormhole send" +
-		"\t\x82\n" +
+		"\t\x83\n" +
 		"xclip" +
-		"\t\x90\n" +
+		"\t\x91\n" +
 		"xh" +
-		"\t\x80\x81\x88\x8a" +
-		"\x01POST\x93\n" +
+		"\t\x80\x82\x89\x8b" +
+		"\x01POST\x94\n" +
 		"xinput test" +
-		"\t\x8f\n" +
-		"xinput test-xi2" +
-		"\t\x8f\n" +
-		"xsel" +
 		"\t\x90\n" +
+		"xinput test-xi2" +
+		"\t\x90\n" +
+		"xsel" +
+		"\t\x91\n" +
 		"xterm" +
-		"\t\x83\n" +
+		"\t\x84\n" +
 		"xwd" +
-		"\t\x8f\n" +
+		"\t\x90\n" +
 		"zmodload" +
-		"\t\x83\n" +
+		"\t\x84\n" +
 		"zrok share" +
-		"\t\x89\n" +
+		"\t\x8a\n" +
 		"zsh" +
-		"\t\x83\n" +
+		"\t\x84\n" +
 		"ztcp" +
-		"\t\x83\n", Hooks: []packindex.Hook{
+		"\t\x84\n", Hooks: []packindex.Hook{
 		{Name: "no-secrets-sent", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Text: ".aws" +
 			"\x03" +
 			".aws/" +
@@ -4966,6 +4966,43 @@ var all = []packindex.Pack{
 			"\b/(?:\\.ssh\\b|\\bid_(?:rsa|dsa|ecdsa|ed25519)|\\.aws\\b|\\.netrc|/etc/(?:shadow|passwd)|_history|\\.kube/config|\\.gnupg|\\.git-credentials|\\.docker/config\\.json|Login Data|key4\\.db|logins\\.json|Keychains|\\.npmrc|\\.pypirc|/proc/self/environ|(?:open|readFile\\w*|read|Path|File\\.read|file_get_contents)\\(\\s*['\"][^'\"]*(?:\\.env|\\.pem|secrets?\\.\\w+|credentials[\\w.]*)['\"]|\\.env['\"]\\)\\.read|dict\\(os\\.environ\\)|str\\(os\\.environ\\)|dumps\\(\\s*(?:dict\\()?os\\.environ|(?:data|json|params)\\s*=\\s*(?:dict\\()?os\\.environ[^.\\[]|stringify\\(process\\.env\\)|process\\.env\\)|ENV\\.(?:to_h|inspect|to_json)|%ENV|environ[^\\n]{0,8}AWS_SECRET|process\\.env\\.AWS_SECRET|\\+\\s*process\\.env\\.\\w*(?:TOKEN|KEY|SECRET|PASS)|\\(\\$_ENV[,)]|getenv\\(\\)|Get-ChildItem env:|\\$env:\\w*(?:KEY|TOKEN|SECRET))[\\s\\S]*(?:require\\(['\\\"](?:https?|dns|net)['\\\"]\\)|requests\\.(?:post|put|get|request)|urllib|http\\.client|httpx|aiohttp|urlopen|\\bfetch\\(|axios|https?\\.(?:request|get|post)|Net::HTTP|open-uri|URI\\.open|LWP|HTTP::|IO::Socket|\\bsocket\\b|TCPSocket|curl_init|file_get_contents\\(\\s*['\"]http|smtplib|ftplib|paramiko|Invoke-(?:WebRequest|RestMethod))/" +
 			"\x05block\x8f" +
 			"\x01This sends keys, passwords or private files out of this machine. Leave them where they are, and ask the user for the information that you need."},
+		{Name: "no-secrets-sent-by-code", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Code: ".aws" +
+			"\x03" +
+			".git-credentials" +
+			"\x03" +
+			".netrc" +
+			"\x03" +
+			".ssh" +
+			"\x03" +
+			"id_ed25519" +
+			"\x03" +
+			"id_rsa" +
+			"\x02axios.post" +
+			"\x03" +
+			"axios.put" +
+			"\x03" +
+			"curl_init" +
+			"\x03" +
+			"fetch(" +
+			"\x03" +
+			"http.client" +
+			"\x03" +
+			"httpx.post" +
+			"\x03" +
+			"httpx.put" +
+			"\x03" +
+			"net::http" +
+			"\x03" +
+			"requests.post" +
+			"\x03" +
+			"requests.put" +
+			"\x03" +
+			"urlopen(", Line: true}, Hook: "\x88\x80" +
+			"\x05\x80 " +
+			"\x01\x01\xc8" +
+			"\x01/(?:\\.ssh\\b|\\bid_(?:rsa|ed25519)\\b|\\.aws\\b|\\.netrc\\b|\\.git-credentials\\b)[\\s\\S]*(?:requests\\.(?:post|put)|httpx\\.(?:post|put)|urlopen\\(|http\\.client|\\bfetch\\(|axios\\.(?:post|put)|Net::HTTP|curl_init)/" +
+			"\x05block\x83" +
+			"\x01This program reads keys or passwords of the user and sends data to another machine. Ask the user for the information that you need."},
 		{Name: "no-environment-sent", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Text: "|" +
 			"\x05declare" +
 			"\x03" +

@@ -18,11 +18,11 @@ func TestWaysOfCode(t *testing.T) {
 	for language, lines := range map[string][]string{
 		"python": {
 			"python3 -c RUN", "python3 - <<'E'\nRUN\nE", "python3 <<< RUN", "echo RUN | python3", "cat <<'E' | python3\nRUN\nE", "python3 tools/a.py", "python3 < tools/a.py",
-			"uv run python -c RUN", "poetry run python -c RUN", "pdm run python -c RUN", "docker exec web python -c RUN", "ssh web 'python -c RUN'", "rtk python -c RUN", "ipython -c RUN",
+			"uv run python -c RUN", "uv run tools/a.py", "poetry run python -c RUN", "pdm run python -c RUN", "docker exec web python -c RUN", "ssh web 'python -c RUN'", "rtk python -c RUN", "ipython -c RUN",
 			"python manage.py shell -c RUN", "./manage.py shell --command RUN", "python manage.py shell <<'E'\nRUN\nE", "python manage.py shell < tools/a.py", "uv run manage.py shell -c RUN",
 			"django-admin shell -c RUN", "flask shell <<'E'\nRUN\nE",
 		},
-		"node": {"node -e RUN", "node -p RUN", "node <<'E'\nRUN\nE", "bun -e RUN", "deno eval RUN", "npx tsx -e RUN", "node tools/a.js"},
+		"node": {"node -e RUN", "node -p RUN", "node <<'E'\nRUN\nE", "bun -e RUN", "deno eval RUN", "npx tsx -e RUN", "node tools/a.js", "npx tsx tools/a.ts", "deno run -A tools/a.ts", "bun tools/a.ts", "bun run tools/a.ts"},
 		"ruby": {"ruby -e RUN", "rails runner RUN", "bin/rails r RUN", "bundle exec rails runner RUN", "rails console <<'E'\nRUN\nE", "rails c <<< RUN", "mix run -e RUN"},
 		"php":  {"php -r RUN", "php artisan tinker --execute=RUN", "php artisan tinker <<'E'\nRUN\nE"},
 	} {

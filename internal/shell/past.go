@@ -192,9 +192,9 @@ func goFiles(args []Word) []Word {
 }
 
 // wordsEnding returns the words with a known text that has an ending.
-func wordsEnding(args []Word, end string) (list []Word) {
+func wordsEnding(args []Word, ends ...string) (list []Word) {
 	for _, a := range args {
-		if text, ok := knownText(a); ok && strings.HasSuffix(text, end) {
+		if text, ok := knownText(a); ok && slices.ContainsFunc(ends, func(end string) bool { return strings.HasSuffix(text, end) }) {
 			list = append(list, a)
 		}
 	}

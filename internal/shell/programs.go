@@ -121,7 +121,7 @@ var table = []program{
 	{name: "declare", style: flat, runs: evaluates},
 	{name: "deno"},
 	{name: "deno eval", style: early, runs: runsNothing, args: "ext", does: "1=node", files: "*=n"},
-	{name: "deno run", style: early, args: "c config import-map", files: "1=x *=a"},
+	{name: "deno run", style: early, runs: runsCode, args: "c config import-map", does: "-=node", files: "1=x *=a"},
 	{name: "devcontainer"},
 	{name: "devcontainer exec", style: early, runs: runsCommand, args: "workspace-folder container-id config"},
 	{name: "direnv"},

@@ -626,6 +626,13 @@ func (w *walker) effects(key, name string, words []Word, at place) {
 		w.deletesMoved(words, at)
 	case "npm", "pnpm", "yarn", "bun":
 		w.packageScripts(name, args, at)
+		if strings.EqualFold(programName(words[0].Text), "bun") { // bun a.ts, bun run a.ts
+			in := at.behind(name)
+			in.parent = len(w.s.Commands) - 1
+			for _, script := range wordsEnding(args, ".ts", ".js", ".mjs", ".tsx") {
+				w.wrote(script, func(text string, computed bool) { w.code("node", text, computed, name, in) })
+			}
+		}
 	default:
 		w.runsFiles(key, args, at)
 	}

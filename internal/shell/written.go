@@ -189,25 +189,36 @@ func (w *walker) wrote(name Word, read func(text string, computed bool)) bool {
 func (w *walker) runsWritten(program Word, args []Word, at place) {
 	w.wrote(program, func(text string, computed bool) {
 		name := visible(program.Text)
-		if strings.HasSuffix(program.Text, ".ps1") {
+		ending := path.Ext(program.Text)
+		if ending == ".ps1" {
 			w.powerLine(text, at.behind(name))
 			return
 		}
-		first, _, _ := strings.Cut(text, "\n")
-		if shebang, ok := strings.CutPrefix(first, "#!"); ok {
-			words := strings.Fields(shebang)
-			if len(words) > 1 && programName(words[0]) == "env" {
-				words = words[1:]
-			}
-			if len(words) > 0 {
-				if row := rowOf(foldCase(programName(words[0]))); row != nil && row.runs == runsCode {
-					w.code(get(row.does, "-"), text, computed, name, at.behind(name))
-					return
-				}
-			}
+		language := get("py=python rb=ruby pl=perl php=php js=node mjs=node cjs=node ts=node mts=node", strings.TrimPrefix(ending, ".")) // uv run a.py
+		if first, _, _ := strings.Cut(text, "\n"); strings.HasPrefix(first, "#!") {
+			language = shebang(first)
+		}
+		if language != "" {
+			w.code(language, text, computed, name, at.behind(name))
+			return
 		}
 		w.shellFile(text, computed, name, args, at)
 	})
+}
+
+// shebang returns the language of a script from its first line, or "" for a shell.
+func shebang(line string) string {
+	words := strings.Fields(line[len("#!"):])
+	if len(words) > 1 && programName(words[0]) == "env" {
+		words = words[1:]
+	}
+	if len(words) == 0 {
+		return ""
+	}
+	if row := rowOf(foldCase(programName(words[0]))); row != nil && row.runs == runsCode {
+		return get(row.does, "-")
+	}
+	return ""
 }
 
 // shellFile reads a shell script with its arguments.
