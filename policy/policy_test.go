@@ -130,6 +130,10 @@ func TestMatch(t *testing.T) {
 		"match: {url: 'https://*.example.com/*'}":                        {"yes": {fetch("https://a.example.com/x/y"), true}, "no": {fetch("https://example.org/"), false}},
 		"match: {host: '*.internal'}":                                    {"yes": {fetch("http://db.INTERNAL:5432/x"), true}, "no": {fetch("http://internal.example.com"), false}, "in the path": {fetch("http://x.com/a.internal"), false}},
 		"match: {content: sk-live}":                                      {"yes": {write("a"), true}, "no": {sh("echo sk-live"), false}},
+		"match: {command: psql}\n    except: {text: shop_test}": {
+			"excepted": {sh("psql shop_test -c 'drop table a'"), false}, "not excepted": {sh("psql shop"), true},
+			"a description": {tool(grapnel.ToolBefore, "Bash", grapnel.ClassShell, map[string]any{"command": "psql shop", "description": "psql shop_test"}), true},
+		},
 		"match: {code: drop_all}": {
 			"an option": {sh("python3 -c 'db.drop_all()'"), true}, "a here-document": {sh("python3 - <<'E'\ndb.drop_all()\nE"), true}, "a pipe": {sh("echo 'db.drop_all()' | python3"), true},
 			"no code": {sh("echo drop_all"), false}, "other code": {sh("python3 -c 'print(1)'"), false},

@@ -134,6 +134,15 @@ func (f *Facts) allTexts() []string {
 	return f.keptTexts.get(func() []string { return allTexts(f.Event) })
 }
 
+// actedTexts returns the texts of which one may permit something: of a call of a shell its lines, because
+// the model also writes a description of them, and otherwise all texts.
+func (f *Facts) actedTexts() []string {
+	if t := f.Event.Tool; t != nil && len(t.Commands) > 0 && !hasEnded(f.Event) {
+		return t.Commands
+	}
+	return f.allTexts()
+}
+
 func (f *Facts) pathNames() []namedPath { return f.keptNames.get(f.findPaths) }
 
 // pathSize returns the number of paths and their total length in bytes.

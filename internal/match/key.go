@@ -164,7 +164,7 @@ var Keys = []Key{
 	{
 		Name: "text", Texts: func(m *policyfile.Match) *[]policyfile.Pattern { return &m.Text },
 		got:    (*Facts).texts,
-		sure:   (*Facts).allTexts, // only what is written allows a call
+		sure:   (*Facts).actedTexts,
 		covers: coversText,
 	},
 	{
