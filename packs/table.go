@@ -10,7 +10,7 @@ import (
 
 // all lists the packs in alphabetical order.
 var all = []packindex.Pack{
-	{Name: "destructive", Version: 7, Digest: "b9e307f5c97f782c048bddd9e9048c7fb0ac3c9f540f3378e2c02c39e405f65f", Begins: "[a-za-z_:.%]" +
+	{Name: "destructive", Version: 7, Digest: "fb21101dc82a92201e489885adc5cae6d9f68f78384f25c4c69e8ee14325b328", Begins: "[a-za-z_:.%]" +
 		"\t\x95\n" +
 		"bomb*" +
 		"\t\x95\n" +
@@ -2997,7 +2997,7 @@ var all = []packindex.Pack{
 			"\x03" +
 			"warehouse" +
 			"\x02drop", Program: true}, Hook: "\x88\x80" +
-			"\x05\x84\x80" +
+			"\x05\x84\x80\x82" +
 			"\x02\x1d\x04psql" +
 			"\x05mysql" +
 			"\amariadb" +
@@ -3028,7 +3028,11 @@ var all = []packindex.Pack{
 			"\x05mongo" +
 			"\amongosh" +
 			"\x01\x01\xb0" +
-			"\x02/(?i)(^|[;\\n]|\\*\\/|\\bbegin;?|(-[ceqQ]|--?[a-z][\\w-]*(=\\S*)?|\\bquery|\\bexecute|\\b(sqlite3?|duckdb|shell)\\s+(-\\S+\\s+)*\\S+)[\\s=]*\\\\?[\"'`]|\\becho\\s+(-\\w+\\s+)?\\\\?[\"']?|\\bprintf\\s+(\\S+\\s+)?[\"']?|<<<\\s*[\"']?)\\s*(drop\\s+(database|schema|keyspace|warehouse|user|role|owned|measurement|tablespace)\\b|drop\\s+all\\b)/" +
+			"\x02/(?i)(^|[;\\n]|\\*\\/|\\bbegin;?|(-[ceqQ]|--?[a-z][\\w-]*(=\\S*)?|\\bquery|\\bexecute|\\b(sqlite3?|duckdb|shell)\\s+(-\\S+\\s+)*\\S+)[\\s=]*\\\\?[\"'`]|\\becho\\s+(-\\w+\\s+)?\\\\?[\"']?|\\bprintf\\s+(\\S+\\s+)?[\"']?|<<<\\s*[\"']?)\\s*(drop\\s+(database|schema|keyspace|warehouse|user|role|owned|measurement|tablespace)\\b|drop\\s+all\\b)/\x80\x80" +
+			"\x02\x01\x05k/(?i)^[^;&|\\n\"']*[\"']\\s*drop\\s+database\\s+(?:if\\s+exists\\s+)?[\"`]?(?:\\w*_)?test(?:_\\w+)?[\"`]?\\s*;?\\s*[\"']$/" +
+			"\x12database" +
+			"\x02drop" +
+			"\x02test" +
 			"\x05block{A dropped database cannot be restored. Write a migration that the user can run, or use your own database with another name."},
 		{Name: "no-drop-through-a-pipe", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Text: ".deletemany(" +
 			"\x03" +
@@ -3260,7 +3264,8 @@ var all = []packindex.Pack{
 			"\x03" +
 			"ask|This program deletes all rows of a table, a whole database or a store in a cloud. Is this intended, and is it the right one?"},
 		{Name: "ask-before-other-databases", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x98\x80" +
-			"\x15\x04\x9d" +
+			"\x15\x84\x80\x80" +
+			"\x02\x9d" +
 			"\x01\x06dropdb" +
 			"\bdropuser" +
 			"\x1amanage.py dbshell *DROP\\ *" +
@@ -3407,9 +3412,24 @@ var all = []packindex.Pack{
 			"\brm *.mdb" +
 			"\brm *.ldb" +
 			"\brm *.rdb" +
-			"\brm *.ibd" +
-			"\x01\x04\x11\x12pg_dump --clean -f" +
+			"\brm *.ibd\x80\x80" +
+			"\x02\x01\x05R/^\\s*(?:\\w+=\\S*\\s+)*(?:RAILS|NODE|MIX|APP|RACK|DJANGO|FLASK)_ENV=test\\s[^;&|\\n]*$/capp_env=test" +
+			"\x03" +
+			"django_env=test" +
+			"\x03" +
+			"flask_env=test" +
+			"\x03" +
+			"mix_env=test" +
+			"\x03" +
+			"node_env=test" +
+			"\x03" +
+			"rack_env=test" +
+			"\x03" +
+			"rails_env=test" +
+			"\x01\x04\x13\x12pg_dump --clean -f" +
 			"\x10dropdb *[_-]test" +
+			"\x15dropdb *[_-]test[_-]*" +
+			"\x10dropdb test[_-]*" +
 			"\vdropdb test" +
 			"\trm *test*" +
 			"\trm /tmp/*" +
