@@ -38,7 +38,7 @@ var beyondSchema = []string{
 	"twice", "block a notice", "ask too late", "allow where no prompt", "set what may not", "context where none",
 	"after too long ago", "after the same of no call", "after, by two", "redact of all texts", "redact of no pattern", "pack that redacts", "records without a decision", "records without hooks", "records of no pattern", "pack with records",
 	"forward with a password", "forward with a parameter", "forward with a token", "forward to no server", "forward with a space", "forward twice",
-	"unknown agent", "bad glob", "bad path pattern", "bad words", "bad regexp", "bad command", "advice that is no command", "advice without a decision", "bad when", "when no bool", "when unknown name", "when unknown member", "when nested loops",
+	"unknown agent", "bad glob", "bad path pattern", "bad regexp", "bad command", "advice that is no command", "advice without a decision", "bad when", "when no bool", "when unknown name", "when unknown member", "when nested loops",
 	"sum no number", "sum unknown name", "limit too long", "limit too short", "limit a notice", "limit a stop", "limit asks too late",
 	"places that meet", "place and whole", "set of no event", "fields of no event", "replace where no text", "pack with a program for context",
 	"timeout of nothing", "replace of nothing", "pack used twice", "async with an opinion", "http async with an opinion", "command as a regexp", "block at the start", "use that allows a wrong pattern", "use that allows what it leaves", "pack that uses", "pack that runs", "pack with a worker", "pack with a file", "pack with defaults",
