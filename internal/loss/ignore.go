@@ -11,10 +11,10 @@ import (
 
 // An ignoreRule is one line of a .gitignore file.
 type ignoreRule struct {
-	pattern  string // of package glob
-	anchored bool   // relative to the directory of the file, not a name at any depth
-	dirs     bool   // only directories
-	keep     bool   // !: not ignored
+	pattern  []string // of package glob, by elements of the path
+	anchored bool     // relative to the directory of the file, not a name at any depth
+	dirs     bool     // only directories
+	keep     bool     // !: not ignored
 }
 
 // maxIgnore is the maximum size in bytes of a .gitignore file that is read.
@@ -39,20 +39,29 @@ func (p *Place) ignored(repo, name string, dir bool) bool {
 // ignoresPart reports whether the last rule that matches a path ignores it. Rules of a deeper file come
 // later.
 func (p *Place) ignoresPart(repo string, parts []string, dir bool) bool {
-	base := parts[len(parts)-1]
 	for depth := range slices.Backward(parts) {
-		rel := strings.Join(parts[depth:], "/")
 		for _, r := range slices.Backward(p.rules(filepath.Join(repo, filepath.Join(parts[:depth]...)))) {
-			subject := base
+			subject := parts[len(parts)-1:]
 			if r.anchored {
-				subject = rel
+				subject = parts[depth:]
 			}
-			if (dir || !r.dirs) && glob.Match(r.pattern, subject) {
+			if (dir || !r.dirs) && matchParts(r.pattern, subject) {
 				return !r.keep
 			}
 		}
 	}
 	return false
+}
+
+// matchParts matches a path by its elements, because no class such as [!a] matches a slash.
+func matchParts(pattern, parts []string) bool {
+	switch {
+	case len(pattern) == 0:
+		return len(parts) == 0
+	case pattern[0] == "**":
+		return matchParts(pattern[1:], parts) || len(parts) > 0 && matchParts(pattern, parts[1:])
+	}
+	return len(parts) > 0 && glob.Match(pattern[0], parts[0]) && matchParts(pattern[1:], parts[1:])
 }
 
 // rules returns the rules of the .gitignore file in a directory.
@@ -89,17 +98,24 @@ func parseIgnore(text string) (rules []ignoreRule) {
 		if line == "" {
 			continue
 		}
-		if end, ok := strings.CutSuffix(line, "/**"); ok { // not the directory itself
-			line = end + "/**/*"
-		}
 		parts := strings.Split(line, "/")
 		for i, part := range parts {
-			for part != "**" && strings.Contains(part, "**") { // only a whole piece is special
+			if whole := len(part) > 1 && strings.Trim(part, "*") == ""; whole {
+				parts[i] = "**"
+				continue
+			}
+			for strings.Contains(part, "**") { // only a whole element is special
 				part = strings.ReplaceAll(part, "**", "*")
 			}
-			parts[i] = part
+			if bare := strings.TrimRight(part, `\`); i < len(parts)-1 && (len(part)-len(bare))%2 == 1 {
+				part = part[:len(part)-1] // an escaped slash
+			}
+			parts[i] = escapeBraces(part)
 		}
-		if r.pattern = escapeBraces(strings.Join(parts, "/")); glob.Valid(r.pattern) {
+		if last := len(parts) - 1; last > 0 && parts[last] == "**" { // not the directory itself
+			parts = append(parts, "*")
+		}
+		if r.pattern = parts; !slices.ContainsFunc(parts, func(part string) bool { return !glob.Valid(part) }) {
 			rules = append(rules, r)
 		}
 	}
