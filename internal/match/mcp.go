@@ -66,16 +66,8 @@ func (c *compiled) namesServers() bool {
 	return c != nil && (len(c.source.MCP) > 0 || slices.ContainsFunc(c.source.Tool, func(word string) bool { return !class(word) }) || c.not.namesServers())
 }
 
-// tools returns the tool of a call under each of its names.
-func (f *Facts) tools() []*grapnel.Tool {
-	all := []*grapnel.Tool{f.Event.Tool}
-	for _, other := range f.otherNames() {
-		all = append(all, other.facts.Event.Tool)
-	}
-	return all
-}
-
 // matchAnyName compares globs with each name of a tool.
 func (f *Facts) matchAnyName(globs []Glob) bool {
-	return slices.ContainsFunc(f.tools(), func(t *grapnel.Tool) bool { return matchTool(globs, t) })
+	return matchTool(globs, f.Event.Tool) ||
+		slices.ContainsFunc(f.otherNames(), func(n otherName) bool { return matchTool(globs, n.facts.Event.Tool) })
 }
