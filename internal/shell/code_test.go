@@ -10,7 +10,7 @@ import (
 func TestWaysOfCode(t *testing.T) {
 	t.Parallel()
 	past := &Past{Texts: func(name string) []Text {
-		if strings.HasPrefix(name, "tools/") {
+		if strings.HasPrefix(strings.TrimPrefix(name, "./"), "tools/") {
 			return []Text{{Text: "RUN"}}
 		}
 		return nil
@@ -31,6 +31,13 @@ func TestWaysOfCode(t *testing.T) {
 			if !slices.ContainsFunc(code, func(c Code) bool { return c.Language == language && strings.TrimSpace(c.Text) == "RUN" }) {
 				t.Errorf("%q has the code %+v, want RUN in %s", line, code, language)
 			}
+		}
+	}
+	// Without a first line "#!", the system gives a file to the shell, whatever its name.
+	for _, line := range []string{"./tools/a.py", "sudo ./tools/a.py", "env ./tools/a.py", "./tools/a.ps1"} {
+		s := ParseAfter(past, "", line)
+		if !slices.ContainsFunc(s.Commands, func(c Command) bool { return c.Name == "RUN" }) {
+			t.Errorf("%q runs %+v, want RUN", line, s.Commands)
 		}
 	}
 	for _, line := range []string{"python manage.py migrate", "rails server", "python3 -m http.server", "python3 script.py RUN", "php artisan serve"} {

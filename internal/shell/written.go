@@ -185,18 +185,24 @@ func (w *walker) wrote(name Word, read func(text string, computed bool)) bool {
 	return len(files) > 0
 }
 
+// pythonRunners give a file to Python by its name. Any other program lets the system run it, which without
+// a first line "#!" is a script of the shell.
+var pythonRunners = []string{"uv run", "pdm run", "rye run"}
+
 // runsWritten handles a program that the line wrote: ./a.sh.
 func (w *walker) runsWritten(program Word, args []Word, at place) {
 	w.wrote(program, func(text string, computed bool) {
 		name := visible(program.Text)
-		ending := path.Ext(program.Text)
-		if ending == ".ps1" {
+		first, _, _ := strings.Cut(text, "\n")
+		language := ""
+		switch ending := path.Ext(program.Text); {
+		case strings.HasPrefix(first, "#!"):
+			language = shebang(first)
+		case ending == ".ps1" && w.s.Language == PowerShell:
 			w.powerLine(text, at.behind(name))
 			return
-		}
-		language := get("py=python rb=ruby pl=perl php=php js=node mjs=node cjs=node ts=node mts=node", strings.TrimPrefix(ending, ".")) // uv run a.py
-		if first, _, _ := strings.Cut(text, "\n"); strings.HasPrefix(first, "#!") {
-			language = shebang(first)
+		case ending == ".py" && len(at.via) > 0 && slices.Contains(pythonRunners, at.via[len(at.via)-1]):
+			language = "python"
 		}
 		if language != "" {
 			w.code(language, text, computed, name, at.behind(name))
