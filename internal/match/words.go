@@ -122,7 +122,7 @@ func (f *Facts) callWords() []string {
 // for everything, with the arguments of the operation in a member.
 const maxNested = 1
 
-// selectors are the last words in the names of arguments that say what a tool does, or to what.
+// selectors are the last words in the names of arguments with the action or the object of a tool.
 var selectors = []string{"action", "command", "entity", "kind", "method", "mode", "object", "operation", "resource", "type", "verb"}
 
 // maxSelector is the maximum length in bytes of the value of such an argument. A longer one is data.
