@@ -160,13 +160,10 @@ func relativeTo(dir, name string) string {
 	return name
 }
 
-// gone reports whether a file certainly does not exist.
+// gone reports whether a file does not exist in a directory that does.
 func gone(name string) bool {
-	if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
-		return false
-	}
 	_, err := os.Lstat(filepath.Dir(name))
-	return err == nil
+	return err == nil && absent(name)
 }
 
 // runBy lists files that programs run although the line does not name them.

@@ -67,9 +67,9 @@ func TestWhere(t *testing.T) {
 	for name, want := range map[string]Class{
 		"/home/dev/shop": Root, "/home/dev/shop/a": Project, "/home/dev": Home, "/home": System, "/": System, "/home/dev/Pictures": Home, "/home/dev/.ssh/x": Home,
 		"/home/dev/.cache/pip": Temporary, "/home/dev/tmp/x": Temporary, "/home/dev/go/pkg/mod": Temporary, "/home/dev/other/src": Outside, "/home/dev/other/dist": Elsewhere,
-		"/home/dev/shopping": Home, "/home/ann": Home, "/home/ann/work": Outside, "/tmp": System, "/tmp/x": Temporary, "/var/tmp/x": Temporary, "/var/lib/x/y": System,
+		"/home/dev/shopping": Home, "/home/ann": Home, "/home/ann/shop": Outside, "/tmp": System, "/tmp/x": Temporary, "/var/tmp/x": Temporary, "/var/lib/x/y": System,
 		"/var/www/shop": Outside, "/var/lib/apt/lists/x": Temporary, "/usr/local/go": Temporary, "/usr/lib/x": System, "/etc": System, "/etc/dist": System, "/builds/g/p/old": Outside,
-		"/srv": System, "/srv/shop/old": Outside, "/app/dist": Rebuilt, "/app/src": Outside, "C:/Users/dev": Home, "C:/": System, "C:/Windows/x": System, "D:/work/dist": Elsewhere,
+		"/srv": System, "/srv/shop/old": Outside, "/app/dist": Rebuilt, "/app/src": Outside, "C:/Users/dev": Home, "C:/": System, "C:/Windows/x": System, "D:/shop/dist": Elsewhere,
 	} {
 		if got := p.Where(name); got != want {
 			t.Errorf("%s: got %v, want %v", name, got.Words(), want.Words())
