@@ -20,7 +20,9 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/forwarding"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
+	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
 // A Level is the severity of a Finding.
@@ -73,6 +75,12 @@ type Report struct {
 	Time     time.Time `json:"time"`
 	Dir      string    `json:"dir"` // directory whose project settings were read
 	Findings []Finding `json:"findings"`
+
+	// Facts behind findings, for "grapnel status".
+	Paused   time.Time           `json:"-"` // end of the pause; zero = none
+	Rootless int                 `json:"-"` // events of the last seven days in sessions without a stored root
+	Losses   spool.Losses        `json:"-"` // replies of the last seven days without a complete Record
+	Forward  []forwarding.Report `json:"-"`
 }
 
 // Worst returns the highest level in the report.
@@ -103,7 +111,10 @@ func Look(ctx context.Context, req Request) (*Report, error) {
 		}
 	}
 	arrange(found)
-	return &Report{Version: hookcmd.Version, Time: req.Now.UTC().Truncate(time.Second), Dir: req.Dir, Findings: found}, nil
+	return &Report{
+		Version: hookcmd.Version, Time: req.Now.UTC().Truncate(time.Second), Dir: req.Dir, Findings: found,
+		Paused: f.paused, Rootless: f.rootless, Losses: f.losses, Forward: f.forward,
+	}, nil
 }
 
 // arrange sorts findings into the order of the report. Equal findings stay in their order.

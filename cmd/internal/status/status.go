@@ -21,7 +21,6 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/stats"
 	"github.com/grapnel-dev/grapnel/internal/approval"
 	"github.com/grapnel-dev/grapnel/internal/installation"
-	"github.com/grapnel-dev/grapnel/internal/pause"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -87,6 +86,10 @@ func Gather(ctx context.Context, place local.Place, root string) (*Report, error
 	s := &Report{
 		Version: hookcmd.Version, State: place.State, Policies: req.Set.Files, Digest: req.Set.Digest(), OnlyManaged: req.Set.OnlyManaged,
 		Keep: store.LimitsOf(&req.Set), Daemon: control.Status(ctx, place), Warnings: []doctor.Finding{}, Installs: []Install{},
+		Paused: found.Paused, Rootless: found.Rootless, Forward: found.Forward,
+	}
+	if found.Losses.Replies > 0 {
+		s.Losses = &found.Losses
 	}
 	for i := range found.Findings {
 		switch f := &found.Findings[i]; {
@@ -106,17 +109,9 @@ func Gather(ctx context.Context, place local.Place, root string) (*Report, error
 		}
 		s.Sandbox = append(s.Sandbox, box)
 	}
-	if pause, ok := pause.Read(place.Pause(), time.Now()); ok {
-		s.Paused = pause.Until
-	}
 	if s.Grants, err = place.Approvals().List(time.Now()); err != nil {
 		s.warn("cannot list the allowed calls: %v", err)
 	}
-	s.Rootless, _ = place.RootsRefused(time.Now())
-	if l := spool.ReadLosses(place.Spool(), time.Now()); l.Replies > 0 {
-		s.Losses = &l
-	}
-	s.Forward, _ = forwarding.Reports(ctx, place) // an error is a finding
 	s.installs(place)
 	day, err := records.Log(place).Count(ctx, time.Now().Add(-24*time.Hour))
 	if err != nil {
