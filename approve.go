@@ -164,8 +164,8 @@ func (f *firing) wayOut() (rule, how string) {
 	return rule, how
 }
 
-// nameWayOut says in one line who blocked the call and how a person can allow it: as a message, or
-// behind the reasons if the agent shows no messages.
+// nameWayOut adds a line with the rule that blocked the call and the way to allow it: a message, or a
+// last reason if the agent shows no messages.
 func (f *firing) nameWayOut(v *Verdict) {
 	rule, how := f.wayOut()
 	if v.Decision != Block || f.refused != "" || how == "" {

@@ -164,7 +164,7 @@ func (l *logQuery) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&l.text, "text", "", "only records that contain these `WORDS`")
 }
 
-// selects reports whether a flag of cmd selects events by what they are or what hooks did.
+// selects reports whether a flag of cmd selects events by their kind, text or decision.
 func (l *logQuery) selects(cmd *cobra.Command) bool {
 	return slices.ContainsFunc([]string{"event", "decision", "would", "hook", "text"}, cmd.Flags().Changed)
 }

@@ -5,8 +5,8 @@
 //	p.Tree("/home/dev/shop/node_modules") // Rebuilt, if .gitignore has it
 //	p.Tree("/home/dev/shop/uploads")      // Ignored, or Project
 //
-// It looks at what exists: files, .gitignore files, and the marks that tools leave in their directories.
-// Names decide only what no fact shows. It does not know what git tracks, and it starts no program.
+// The package reads files, .gitignore files, and the marks of tools in their directories. If these do not
+// decide, names do. It does not know which files git tracks, and starts no program.
 package loss
 
 import (
