@@ -7,6 +7,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/readfile"
+	"github.com/grapnel-dev/grapnel/internal/stamp"
 )
 
 // TOCTOU check: a pinned file is read before its program starts, and the program then opens the
@@ -45,7 +46,7 @@ func (p Pin) check() error {
 func (p Pin) still(seen fs.FileInfo) error {
 	now, err := os.Stat(p.Path)
 	same := seen == nil && (err != nil || now.IsDir()) ||
-		seen != nil && err == nil && os.SameFile(seen, now) && seen.Size() == now.Size() && lastChange(seen).Equal(lastChange(now))
+		seen != nil && err == nil && os.SameFile(seen, now) && seen.Size() == now.Size() && stamp.Changed(seen).Equal(stamp.Changed(now))
 	if same {
 		return nil
 	}

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// changed returns the time of the last change of a file's content or metadata (ctime). Programs
+// Changed returns the time of the last change of a file's content or metadata (ctime). Programs
 // cannot set it.
-func changed(info fs.FileInfo) time.Time {
+func Changed(info fs.FileInfo) time.Time {
 	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
 		return time.Unix(sys.Ctim.Unix())
 	}

@@ -1,4 +1,4 @@
-//go:build !linux
+//go:build !linux && !darwin && !freebsd && !netbsd
 
 package stamp
 
@@ -7,5 +7,5 @@ import (
 	"time"
 )
 
-// changed returns the time of the last change of a file's content.
-func changed(info fs.FileInfo) time.Time { return info.ModTime() }
+// Changed returns the time of the last change of a file's content.
+func Changed(info fs.FileInfo) time.Time { return info.ModTime() }

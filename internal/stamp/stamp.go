@@ -47,7 +47,7 @@ func (stamps Stamps) Current(read time.Time) bool {
 		switch {
 		case err != nil && s.info == nil:
 			continue
-		case err != nil || s.info == nil || !same(info, s.info), changed(info).Add(fresh).After(read):
+		case err != nil || s.info == nil || !same(info, s.info), Changed(info).Add(fresh).After(read):
 			return false
 		case s.Root && owner.Path(s.Path) != nil:
 			return false
@@ -58,5 +58,5 @@ func (stamps Stamps) Current(read time.Time) bool {
 
 // same reports whether two stats describe an unchanged file.
 func same(a, b fs.FileInfo) bool {
-	return os.SameFile(a, b) && a.Size() == b.Size() && a.Mode() == b.Mode() && a.ModTime().Equal(b.ModTime()) && changed(a).Equal(changed(b))
+	return os.SameFile(a, b) && a.Size() == b.Size() && a.Mode() == b.Mode() && a.ModTime().Equal(b.ModTime()) && Changed(a).Equal(Changed(b))
 }
