@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/room"
 )
 
 // Each session has a file with its root, sessions/XX/REST, where XXREST is the digest of the
@@ -29,13 +29,8 @@ const (
 	rootIdle      = 7 * 24 * time.Hour // minimum time that a root is kept after its last use
 	rootRefresh   = time.Hour          // maximum lag of the modification time behind the last use
 	rootsPerDir   = 64                 // 16,384 roots in total
-	rootsPerLook  = 8                  // number of roots that a new session checks if the directory is not full
-	maxRefusals   = 1 << 20            // maximum of the counter
 	rootTemporary = ".new-"            // prefix of files that are being written
 )
-
-// errNoRoom means that the store of roots is full.
-var errNoRoom = fmt.Errorf("too many sessions were active in the last %d days", rootIdle/(24*time.Hour))
 
 // sessionRoot returns the root of the event's session. If the root could not be stored, it also
 // returns an error; the root is then the root of cwd, unless the daemon's cache has the session's
@@ -66,7 +61,10 @@ func (p Place) sessionRoot(ev *grapnel.Event, cwd string, keep bool) (root, erro
 	}
 	stored, err := p.keepRoot(name, kept, now)
 	if err != nil {
-		p.countRefusal(now)
+		room.Refuse(p.refusals(), now)
+		if errors.Is(err, room.ErrFull) {
+			err = fmt.Errorf("too many sessions were active in the last %d days", rootIdle/(24*time.Hour))
+		}
 		return kept, fmt.Errorf("cannot store the root of this session, so a project's policy applies only while the agent is in the project's directory: %w", err)
 	}
 	p.Roots.store(name, stored, now)
@@ -122,82 +120,32 @@ func (p Place) keepRoot(name string, found root, now time.Time) (root, error) {
 	return found, os.Rename(f.Name(), name) // the file system has no links, or the file contains no valid root
 }
 
-// makeRoom removes unused roots of a directory. In a full directory it checks all files, in
-// others only a few, to keep new sessions fast. It returns errNoRoom if the directory is still
-// full.
+// makeRoom removes unused roots of a directory; see [room.Make].
 func makeRoom(dir string, now time.Time) error {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return err
-	}
-	roots, look := len(entries), len(entries)
-	if roots < rootsPerDir {
-		look = min(roots, rootsPerLook)
-	}
-	if look == 0 {
-		return nil
-	}
-	first := rand.IntN(len(entries)) // a random start, so that all files are checked over time
-	for i := range look {
-		entry := entries[(first+i)%len(entries)]
-		info, err := entry.Info()
-		if err != nil {
-			roots-- // another event removed it
-			continue
-		}
-		name := filepath.Join(dir, entry.Name())
+	return room.Make(dir, rootsPerDir, func(name string, info fs.FileInfo) bool {
 		limit := rootIdle + rootRefresh
-		if strings.HasPrefix(entry.Name(), rootTemporary) {
+		if strings.HasPrefix(info.Name(), rootTemporary) {
 			limit = rootRefresh // the writing process was killed
 		}
 		switch idle := now.Sub(info.ModTime()); {
 		case idle > limit:
 			_ = os.Remove(name)
-			roots--
+			return true
 		case idle < -rootRefresh: // the clock was set back: without a reset the file would stay until that time
 			_ = os.Chtimes(name, now, now)
 		}
-	}
-	if roots >= rootsPerDir {
-		return errNoRoom
-	}
-	return nil
+		return false
+	})
 }
 
-// refusals returns the path of the file that counts refused roots, with one byte per event.
+// refusals returns the path of the file that counts refused roots.
 func (p Place) refusals() string { return filepath.Join(p.sessions(), "refused") }
-
-// countRefusal counts an event whose session has no stored root. The count restarts if the last
-// refusal is older than rootIdle.
-func (p Place) countRefusal(now time.Time) {
-	flags := os.O_CREATE | os.O_WRONLY | os.O_APPEND
-	info, err := os.Lstat(p.refusals())
-	switch {
-	case err == nil && !info.Mode().IsRegular():
-		return
-	case err == nil && now.Sub(info.ModTime()) > rootIdle:
-		flags |= os.O_TRUNC
-	case err == nil && info.Size() >= maxRefusals:
-		_ = os.Chtimes(p.refusals(), now, now)
-		return
-	}
-	f, err := os.OpenFile(p.refusals(), flags, 0o600)
-	if err != nil {
-		return // the state directory is not writable, which the event already reports
-	}
-	_, _ = f.Write([]byte{'x'})
-	_ = f.Close()
-}
 
 // RootsRefused returns the number of events in the last seven days whose session root could not
 // be stored, and the time of the last one. The project policies of such a session no longer apply
 // when its agent leaves the directory.
 func (p Place) RootsRefused(now time.Time) (events int, last time.Time) {
-	info, err := os.Lstat(p.refusals())
-	if err != nil || !info.Mode().IsRegular() || now.Sub(info.ModTime()) > rootIdle {
-		return 0, last
-	}
-	return int(info.Size()), info.ModTime()
+	return room.Refusals(p.refusals(), now)
 }
 
 // sessionKey returns the digest of an agent's name and the ID of a session.

@@ -175,13 +175,13 @@ func (f *past) Match(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
 // marks reads the stored marks. If they are invalid, it returns an error once and resets them.
 func (f *past) marks(ev *grapnel.Event) ([]mark, error) {
 	key := f.key(ev)
-	kept, err := counted(f.counter, key)
+	kept, err := counted(f.counter, f.owner(ev), key)
 	var marks []mark
 	if err == nil {
 		if marks, err = readMarks(kept, len(f.steps)); err == nil {
 			return f.age(marks), nil
 		}
-		_ = f.counter.Count(key, func([]byte) ([]byte, time.Duration) { return []byte{}, sameCall })
+		_ = f.counter.Count(f.owner(ev), key, func([]byte) ([]byte, time.Duration) { return []byte{}, sameCall })
 	}
 	return nil, fmt.Errorf("the earlier events are unknown: %w", err)
 }
@@ -191,16 +191,27 @@ func (f *past) marks(ev *grapnel.Event) ([]mark, error) {
 func (f *past) key(ev *grapnel.Event) string {
 	encoded, _ := json.Marshal(f.after) // only strings and numbers, so Marshal cannot fail
 	parts := []string{"after", f.source, f.name, digest.Of(encoded)}
-	by := f.steps[0].By
-	if len(by) == 0 {
-		by = []string{"session", "agent"}
-	}
 	for _, l := range limitBy {
-		if slices.Contains(by, l.word) {
+		if slices.Contains(f.by(), l.word) {
 			parts = append(parts, l.word, l.of(ev))
 		}
 	}
 	return strings.Join(parts, "\x00")
+}
+
+// by returns what the marks are separated by.
+func (f *past) by() []string {
+	if by := f.steps[0].By; len(by) > 0 {
+		return by
+	}
+	return []string{bySession, "agent"}
+}
+
+func (f *past) owner(ev *grapnel.Event) string {
+	if slices.Contains(f.by(), bySession) {
+		return sessionOwner(ev)
+	}
+	return strings.Join([]string{"after", f.source, f.name}, "\x00")
 }
 
 // missing returns the index of the first step that has not happened yet, or -1.
@@ -441,7 +452,7 @@ func (k *marker) Mark(_ context.Context, came *grapnel.Event, v *grapnel.Verdict
 	}
 	key := f.key(ev)
 	var broken error
-	err = f.counter.Count(key, func(kept []byte) ([]byte, time.Duration) {
+	err = f.counter.Count(f.owner(ev), key, func(kept []byte) ([]byte, time.Duration) {
 		var marks []mark
 		if marks, broken = readMarks(kept, len(f.steps)); broken != nil {
 			broken = fmt.Errorf("the earlier events are unknown: %w", broken)

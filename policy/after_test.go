@@ -19,6 +19,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/counts"
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/rapid"
 )
@@ -223,7 +224,7 @@ func TestAfterOnce(t *testing.T) {
 // the same name.
 func TestAfterSourcesApart(t *testing.T) {
 	t.Parallel()
-	counter := &memory{}
+	counter := &counts.Memory{}
 	build := func(file, until string) []grapnel.Spec {
 		p, errs := Parse(file, []byte("version: 1\nhooks:\n  - {name: x, on: tool.before, match: {command: b}, after: {event: tool.after, match: {command: a}"+until+"}, block: no}\n"))
 		if errs != nil {
@@ -264,11 +265,11 @@ func TestAfterStateFails(t *testing.T) {
 			t.Errorf("an event that concerns nothing: %v", v.Decision)
 		}
 	}
-	m := &memory{}
+	m := stored{}
 	l := newAfter(t, fmt.Sprintf(hooks, ""), m)
 	l.fire(did(grapnel.ToolBefore, "a", "1"))
-	for key := range m.kept {
-		m.kept[key] = remembered{[]byte("torn"), time.Now().Add(time.Hour)}
+	for key := range m {
+		m[key] = []byte("torn")
 	}
 	for i, want := range []grapnel.Decision{grapnel.Block, grapnel.None} {
 		if v := l.fire(did(grapnel.ToolBefore, "b", fmt.Sprint("b", i))); v.Decision != want {
@@ -279,22 +280,32 @@ func TestAfterStateFails(t *testing.T) {
 
 type noCounter struct{}
 
-func (noCounter) Count(string, func([]byte) ([]byte, time.Duration)) error {
+// stored is a Counter for one goroutine, whose values a test can see.
+type stored map[string][]byte
+
+func (s stored) Count(owner, key string, change func([]byte) ([]byte, time.Duration)) error {
+	if now, _ := change(s[owner+key]); now != nil {
+		s[owner+key] = now
+	}
+	return nil
+}
+
+func (noCounter) Count(string, string, func([]byte) ([]byte, time.Duration)) error {
 	return errors.New("no disk")
 }
 
 // busy counts the calls of the counter.
 type busy struct {
-	memory
+	counts.Memory
 	n int
 }
 
-func (b *busy) Count(key string, change func([]byte) ([]byte, time.Duration)) error {
+func (b *busy) Count(owner, key string, change func([]byte) ([]byte, time.Duration)) error {
 	b.n++
-	return b.memory.Count(key, change)
+	return b.Memory.Count(owner, key, change)
 }
 
-func (b *busy) Counted(key string) ([]byte, error) { b.n++; return b.memory.Counted(key) }
+func (b *busy) Counted(owner, key string) ([]byte, error) { b.n++; return b.Memory.Counted(owner, key) }
 
 // TestAfterCostsNothing: an event that concerns no `after:` causes no lookup.
 func TestAfterCostsNothing(t *testing.T) {
@@ -459,16 +470,17 @@ func FuzzReadMarks(f *testing.F) {
 			t.Fatalf("readMarks(%q) = %+v, and once more %+v, %v", data, marks, again, err)
 		}
 		// With any stored bytes, the guard answers and writes marks that can be read.
-		m := &memory{}
+		m := stored{}
 		l := newAfter(t, `  - {name: x, on: tool.before, after: [{event: tool.after}, {event: tool.after, same: call}, {event: tool.after, within: 1m}], block: no}`+"\n", m)
 		specs := l.Specs("")
 		past, _ := specs[0].Match.(*past)
-		key := past.key(did(grapnel.ToolAfter, "a", "1"))
-		m.kept = map[string]remembered{key: {data, time.Now().Add(time.Hour)}}
+		first := did(grapnel.ToolAfter, "a", "1")
+		key := past.owner(first) + past.key(first)
+		m[key] = data
 		l.fire(did(grapnel.ToolAfter, "a", "1"))
 		l.fire(did(grapnel.ToolBefore, "a", "2"))
-		if _, err := readMarks(m.kept[key].data, 3); err != nil {
-			t.Fatalf("of %q comes %q: %v", data, m.kept[key].data, err)
+		if _, err := readMarks(m[key], 3); err != nil {
+			t.Fatalf("of %q comes %q: %v", data, m[key], err)
 		}
 	})
 }

@@ -81,7 +81,7 @@ func TestLimitLaw(t *testing.T) {
 // the marks of another.
 func TestMarksAreBounded(t *testing.T) {
 	t.Parallel()
-	m := &memory{}
+	m := stored{}
 	l := newAfter(t, `  - {name: x, on: tool.before, match: {command: z}, after: [{event: tool.after, match: {command: a}}, {event: tool.after, match: {command: b}, same: path}], block: no}`+"\n", m)
 	l.fire(did(grapnel.ToolAfter, "a", "a"))
 	for i := range 3 * maxMarks {
@@ -91,9 +91,9 @@ func TestMarksAreBounded(t *testing.T) {
 		}
 		l.fire(did(grapnel.ToolAfter, line, fmt.Sprint(i)))
 	}
-	for _, r := range m.kept {
-		if lines := bytes.Count(r.data, []byte("\n")); lines > maxMarks || len(r.data) > 64<<10 {
-			t.Errorf("%d marks of %d bytes are kept", lines, len(r.data))
+	for _, r := range m {
+		if lines := bytes.Count(r, []byte("\n")); lines > maxMarks || len(r) > 64<<10 {
+			t.Errorf("%d marks of %d bytes are kept", lines, len(r))
 		}
 	}
 	if v := l.fire(did(grapnel.ToolBefore, "z > f383.0", "z")); v.Decision != grapnel.Block {

@@ -5,17 +5,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/counts"
 	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/match"
+	"github.com/grapnel-dev/grapnel/internal/room"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -26,11 +26,16 @@ var limitBy = []struct {
 	word string
 	of   func(*grapnel.Event) string
 }{
-	{"session", func(ev *grapnel.Event) string { return ev.Session.ID }},
+	{bySession, func(ev *grapnel.Event) string { return ev.Session.ID }},
 	{"tool", func(ev *grapnel.Event) string { return match.OrZero(ev.Tool).CanonicalName() }},
 	{"agent", func(ev *grapnel.Event) string { return ev.Agent.Name }},
 	{"user", func(ev *grapnel.Event) string { return ev.Session.User }},
 }
+
+const bySession = "session"
+
+// noRoom is a part of the reason why a guard asks.
+const noRoom = "It has no room left to count for this session or hook, so a person decides."
 
 // The shortest and the longest period of a limit.
 const (
@@ -38,23 +43,27 @@ const (
 	maxPer = 31 * 24 * time.Hour
 )
 
-// Counter stores the state of limits. Count calls change with the bytes stored under a key; nil =
-// nothing is stored. It stores the bytes that change returns for at least the duration keep; if
-// change returns nil, the stored bytes stay as they were. No other caller can change the key
-// meanwhile. Count calls change exactly once, or returns an error without calling it; then the
-// state of the limit is unknown.
+// Counter stores the state of limits and of earlier events. Each value has an owner, a session or a hook,
+// and a key. Count calls change with the stored bytes; nil = nothing is stored. It stores the bytes that
+// change returns for at least the duration keep; if change returns nil, the stored bytes stay as they
+// were. No other caller can change the value meanwhile. Count calls change exactly once; an error means
+// that nothing was stored. An owner may store a limited number of values, and cannot remove those of
+// others. Count is safe for concurrent use.
 type Counter interface {
-	Count(key string, change func(kept []byte) (now []byte, keep time.Duration)) error
+	Count(owner, key string, change func(kept []byte) (now []byte, keep time.Duration)) error
 }
 
-// counted returns the bytes that a Counter stores under a key, without changing them.
-func counted(c Counter, key string) (kept []byte, err error) {
+// sessionOwner returns the owner of what is stored for the session of an event.
+func sessionOwner(ev *grapnel.Event) string { return "session\x00" + ev.Session.ID }
+
+// counted returns the bytes that a Counter stores, without changing them.
+func counted(c Counter, owner, key string) (kept []byte, err error) {
 	if r, ok := c.(interface {
-		Counted(key string) ([]byte, error)
+		Counted(owner, key string) ([]byte, error)
 	}); ok {
-		return r.Counted(key)
+		return r.Counted(owner, key)
 	}
-	err = c.Count(key, func(data []byte) ([]byte, time.Duration) {
+	err = c.Count(owner, key, func(data []byte) ([]byte, time.Duration) {
 		kept = data
 		return nil, 0
 	})
@@ -103,7 +112,7 @@ func together(specs []grapnel.Spec, counter Counter) []grapnel.Spec {
 		}
 	}
 	if len(limits)+len(marks) > 0 && counter == nil {
-		counter = &memory{}
+		counter = &counts.Memory{}
 	}
 	for _, l := range limits {
 		l.counter, l.blocks = counter, blocks
@@ -117,14 +126,13 @@ func together(specs []grapnel.Spec, counter Counter) []grapnel.Spec {
 // AcrossSessions reports whether any hook counts events of several sessions together. For such
 // hooks, the order of events between sessions matters.
 func AcrossSessions(specs []grapnel.Spec) bool {
-	const session = "session"
 	return slices.ContainsFunc(specs, func(s grapnel.Spec) bool {
-		if l, ok := s.Hook.(*limit); ok && !slices.Contains(l.By, session) {
+		if l, ok := s.Hook.(*limit); ok && !slices.Contains(l.By, bySession) {
 			return true
 		}
 		if flow, ok := s.Match.(sequence); ok {
 			f, err := flow.made()
-			return err == nil && len(f.steps[0].By) > 0 && !slices.Contains(f.steps[0].By, session)
+			return err == nil && len(f.steps[0].By) > 0 && !slices.Contains(f.steps[0].By, bySession)
 		}
 		return false
 	})
@@ -169,7 +177,7 @@ func (l *limit) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, e
 	var used float64
 	var wait time.Duration
 	free := true
-	err = l.counter.Count(l.key(ev), func(kept []byte) ([]byte, time.Duration) {
+	err = l.counter.Count(l.owner(ev), l.key(ev), func(kept []byte) ([]byte, time.Duration) {
 		var u usage
 		if u, broken = readUsage(kept); broken != nil {
 			broken = fmt.Errorf("limit: the counts are lost, counting restarts at 0: %w", broken)
@@ -182,6 +190,9 @@ func (l *limit) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, e
 		}
 		return u.bytes(), max(time.Duration(l.Per), sameCall)
 	})
+	if errors.Is(err, room.ErrFull) {
+		return grapnel.Outcome{Decision: grapnel.Ask, Reason: fmt.Sprintf("The limit %q cannot count this call. %s", l.name, noRoom), Message: l.message}, nil
+	}
 	if err = errors.Join(err, broken); err != nil {
 		return grapnel.Outcome{}, err
 	}
@@ -224,6 +235,13 @@ func (l *limit) key(ev *grapnel.Event) string {
 		}
 	}
 	return strings.Join(parts, "\x00")
+}
+
+func (l *limit) owner(ev *grapnel.Event) string {
+	if slices.Contains(l.By, bySession) {
+		return sessionOwner(ev)
+	}
+	return l.unit
 }
 
 // explain returns the default reason for a reached limit.
@@ -443,58 +461,6 @@ func (u *usage) take(now time.Time, per time.Duration, most, amount float64, c c
 		u.Calls = u.Calls[max(0, len(u.Calls)-keepCalls):]
 	}
 	return 0, true
-}
-
-// memory is a Counter for one process. It is safe for concurrent use.
-type memory struct {
-	mu   sync.Mutex
-	kept map[string]remembered
-}
-
-type remembered struct {
-	data  []byte
-	until time.Time
-}
-
-// maxRemembered is the maximum number of keys. Above it, memory drops the keys that expire first.
-const maxRemembered = 10_000
-
-// Count implements Counter in memory.
-func (m *memory) Count(key string, change func([]byte) ([]byte, time.Duration)) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	data, keep := change(m.kept[key].data)
-	if data == nil {
-		return nil
-	}
-	now := time.Now()
-	if m.kept == nil {
-		m.kept = map[string]remembered{}
-	}
-	m.kept[key] = remembered{data, now.Add(keep)}
-	if len(m.kept) > maxRemembered {
-		m.sweep(now)
-	}
-	return nil
-}
-
-// Counted returns the bytes stored under a key.
-func (m *memory) Counted(key string) ([]byte, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.kept[key].data, nil
-}
-
-func (m *memory) sweep(now time.Time) {
-	maps.DeleteFunc(m.kept, func(_ string, r remembered) bool { return r.until.Before(now) })
-	var byTime []string
-	for key, r := range m.kept {
-		byTime = append(byTime, fmt.Sprintf("%020d %s", r.until.UnixNano(), key))
-	}
-	slices.Sort(byTime)
-	for _, line := range byTime[:max(0, len(byTime)-maxRemembered*9/10)] { // drop a tenth at once, so that not every call has to sort
-		delete(m.kept, line[21:])
-	}
 }
 
 // limit parses a `limit:` action.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/internal/counts"
 	"github.com/grapnel-dev/grapnel/internal/rapid"
 
 	"github.com/grapnel-dev/grapnel"
@@ -300,20 +301,20 @@ func TestLimitSum(t *testing.T) {
 
 // failing is a Counter that cannot count, or that has other bytes under each key.
 type failing struct {
-	memory
+	counts.Memory
 	err  error
 	kept []byte
 }
 
-func (f *failing) Count(key string, change func([]byte) ([]byte, time.Duration)) error {
+func (f *failing) Count(owner, key string, change func([]byte) ([]byte, time.Duration)) error {
 	if f.err != nil {
 		return f.err
 	}
 	if f.kept != nil {
-		_ = f.memory.Count(key, func([]byte) ([]byte, time.Duration) { return f.kept, time.Hour })
+		_ = f.Memory.Count(owner, key, func([]byte) ([]byte, time.Duration) { return f.kept, time.Hour })
 		f.kept = nil
 	}
-	return f.memory.Count(key, change)
+	return f.Memory.Count(owner, key, change)
 }
 
 // A limit that cannot count fails as its on_error requires; the default is closed.
@@ -411,21 +412,4 @@ func FuzzReadUsage(f *testing.F) {
 			t.Errorf("%q locks it for longer than a minute", kept)
 		}
 	})
-}
-
-func TestMemoryIsBounded(t *testing.T) {
-	t.Parallel()
-	m := &memory{}
-	for i := range maxRemembered + 100 {
-		err := m.Count(fmt.Sprint(i), func([]byte) ([]byte, time.Duration) { return []byte("x"), time.Hour + time.Duration(i) })
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if len(m.kept) > maxRemembered {
-		t.Errorf("%d keys, want at most %d", len(m.kept), maxRemembered)
-	}
-	if _, ok := m.kept[fmt.Sprint(maxRemembered+99)]; !ok {
-		t.Error("the last is forgotten")
-	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/counts"
 	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/notice"
@@ -191,7 +192,7 @@ func (req Request) loadAll() Set { //nolint:gocognit // the order of the steps i
 	var set Set
 	req.facts = &match.FactCache{Clock: req.Now}
 	if req.Counter == nil {
-		req.Counter = &memory{}
+		req.Counter = &counts.Memory{}
 	}
 	recorder := &pastRecorder{past: &sessionPast{req.Counter, req.facts.Now()}, facts: req.facts}
 	req.facts.Past, req.facts.Session = recorder.past.of, recorder.past.files

@@ -3,10 +3,10 @@ package policy
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,39 +20,44 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/notice"
 	"github.com/grapnel-dev/grapnel/internal/readfile"
-	"github.com/grapnel-dev/grapnel/internal/secret"
+	"github.com/grapnel-dev/grapnel/internal/room"
 	"github.com/grapnel-dev/grapnel/internal/shell"
+	"github.com/grapnel-dev/grapnel/internal/stamp"
 )
 
-// sessionPast remembers which files the calls of a session wrote, which directories they made, and what
-// they linked and moved. Rules about commands then also see the commands of a script that the session
-// wrote, when a later call runs it, and rules about deletions know what was not there before the session.
+// sessionPast knows what the calls of a session did with files. Rules about commands then also see the
+// commands of a script that was changed since the session began, when a later call runs it, and rules
+// about deletions know what was not there before the session.
 //
-// It stores paths. Commands come from the file itself when it is run. The text that a call writes
-// is stored for a short time only, because the next call may begin before the file is there.
+// Most of this is in the file system: whether a file was changed, and its text. Stored is what the file
+// system does not show: when the session began, which directories it made, and what it linked and moved.
+// The text that a call writes is stored for a short time, because the next call may begin before the
+// file is there.
+//
+// Nothing that a guard needs is dropped to make room. If a session has no room, the call that needs it is
+// an error of the recorder, which asks a person.
 type sessionPast struct {
 	counter Counter
 	now     func() time.Time
 }
 
-// Limits for what is stored of a session. The oldest entries are dropped first.
+// Limits for what is stored of a session.
 const (
-	maxPastBytes  = 48 << 10 // all paths
-	maxPastText   = 32 << 10 // one text
-	maxPastPath   = 1 << 10  // one path
-	maxPastMoves  = 64
-	maxPastLinked = 12 // moves that one line is read with
-	keepPast      = 7 * 24 * time.Hour
-	keepText      = 10 * time.Minute // how long a text is stored
-	justMoved     = time.Minute      // how long a move counts although its target does not exist
+	maxPastBytes = 96 << 10 // all paths
+	maxPastPath  = 1 << 10  // one path
+	maxFormer    = 64       // former names of a file
+	keepPast     = 31 * 24 * time.Hour
+	justMoved    = time.Minute           // how long a move counts although its target does not exist
+	coarseClock  = 20 * time.Millisecond // how far the clock of a file system may be behind
 )
 
-// writtenPaths is the stored value of a session. Each entry is one line, because each shell line of
-// the session reads it.
-type writtenPaths struct {
-	Files []string    // real paths, the newest last
-	Made  []string    // real paths of directories that did not exist, the newest last
-	Moves []movedPath // the newest last
+// pastFiles is the stored value of a session. Each entry is one line, because each shell line of the
+// session reads it. All paths are absolute, and real if they exist.
+type pastFiles struct {
+	Began   time.Time   // the first call that may change files, by the real clock, as the times of files
+	Decided []string    // written files that decide about deletions, such as .gitignore
+	Made    []string    // directories that did not exist, the newest last
+	Moves   []movedPath // the newest last
 }
 
 type movedPath struct {
@@ -60,26 +65,25 @@ type movedPath struct {
 	At       time.Time
 }
 
-// readPaths decodes a stored value.
-func readPaths(kept []byte) (paths writtenPaths, err error) {
-	paths.Files = make([]string, 0, bytes.Count(kept, []byte("\n"))+1)
+// readPast decodes a stored value.
+func readPast(kept []byte) (past pastFiles, err error) {
 	for line := range strings.Lines(string(kept)) {
-		line = strings.TrimSuffix(line, "\n")
-		if strings.IndexByte(line, '\t') < 0 {
-			paths.Files = append(paths.Files, line)
-			continue
-		}
-		switch fields := strings.Split(line, "\t"); len(fields) {
-		case 2:
-			paths.Made = append(paths.Made, fields[1])
-		case 3:
+		switch fields := strings.Split(strings.TrimSuffix(line, "\n"), "\t"); {
+		case len(fields) == 2 && fields[0] == "began":
+			at, wrong := strconv.ParseInt(fields[1], 10, 64)
+			past.Began, err = time.Unix(0, at), errors.Join(err, wrong)
+		case len(fields) == 2 && fields[0] == "decided":
+			past.Decided = append(past.Decided, fields[1])
+		case len(fields) == 2 && fields[0] == "made":
+			past.Made = append(past.Made, fields[1])
+		case len(fields) == 3:
 			at, wrong := strconv.ParseInt(fields[0], 10, 64)
-			paths.Moves, err = append(paths.Moves, movedPath{fields[1], fields[2], time.Unix(0, at)}), errors.Join(err, wrong)
+			past.Moves, err = append(past.Moves, movedPath{fields[1], fields[2], time.Unix(0, at)}), errors.Join(err, wrong)
 		default:
 			err = errors.Join(err, errors.New("a line has the wrong number of fields"))
 		}
 	}
-	return paths, err
+	return past, err
 }
 
 // storable reports whether a path fits into a line of the stored value.
@@ -87,62 +91,102 @@ func storable(path string) bool {
 	return path != "" && len(path) <= maxPastPath && !strings.ContainsAny(path, "\t\n")
 }
 
-// writtenText is the stored text of one file.
-type writtenText struct {
-	shell.Text
-	At time.Time `json:"at"`
+func (p *sessionPast) key(ev *grapnel.Event, more ...string) string {
+	return strings.Join(append([]string{"past", ev.Agent.Name}, more...), "\x00")
 }
 
-func (p *sessionPast) key(ev *grapnel.Event, more ...string) string {
-	return strings.Join(append([]string{"past", ev.Agent.Name, ev.Session.ID}, more...), "\x00")
+// read returns what is stored of the session of an event; ok = anything valid.
+func (p *sessionPast) read(ev *grapnel.Event) (past pastFiles, ok bool) {
+	kept, err := counted(p.counter, sessionOwner(ev), p.key(ev))
+	if err == nil && len(kept) > 0 {
+		past, err = readPast(kept)
+	}
+	return past, err == nil && !past.Began.IsZero()
 }
 
 // of implements match.PastOf. If the stored value cannot be read, the recorder reports it.
 func (p *sessionPast) of(ev *grapnel.Event, scripts func() []*shell.Script) *shell.Past {
-	kept, err := counted(p.counter, p.key(ev))
-	if err != nil || len(kept) == 0 {
+	files, ok := p.read(ev)
+	if !ok {
 		return nil
 	}
-	if !concern(kept, scripts()) {
+	lines := scripts()
+	past := &shell.Past{Moved: p.moved(ev, files.Moves, lines), Texts: func(name string) []shell.Text { return p.texts(ev, &files, name) }}
+	runs := func(name string) bool { return len(past.Texts(name)) > 0 }
+	if len(past.Moved) == 0 && !slices.ContainsFunc(lines, func(s *shell.Script) bool { return slices.ContainsFunc(s.Runs(), runs) }) {
 		return nil
 	}
-	paths, err := readPaths(kept)
-	if err != nil {
+	return past
+}
+
+// moved returns the moves that concern names in lines, in the order in which they happened.
+func (p *sessionPast) moved(ev *grapnel.Event, moves []movedPath, lines []*shell.Script) (list []shell.Move) {
+	if len(moves) == 0 {
 		return nil
 	}
-	past := &shell.Past{Texts: func(name string) []shell.Text { return p.texts(ev, &paths, name) }}
-	for _, m := range slices.Backward(paths.Moves) {
-		if len(past.Moved) >= maxPastLinked {
-			break
+	names, all := namesIn(lines)
+	for _, m := range slices.Backward(moves) {
+		named := all
+		for element := range elements(m.To) { // the line may name a directory above it
+			named = named || names[element]
 		}
-		if p.now().Sub(m.At) > justMoved && gone(m.To) {
+		if !named || p.now().Sub(m.At) > justMoved && gone(m.To) {
 			continue
 		}
-		past.Moved = append(past.Moved, shell.Move{From: m.From, To: m.To})
+		names[filepath.Base(m.From)] = true // which may have been moved before
+		list = append(list, shell.Move{From: m.From, To: m.To})
 		if from, to := relativeTo(ev.Session.CWD, m.From), relativeTo(ev.Session.CWD, m.To); to != m.To {
-			past.Moved = append(past.Moved, shell.Move{From: from, To: to})
+			list = append(list, shell.Move{From: from, To: to})
 		}
 	}
-	slices.Reverse(past.Moved) // as in a line: what was moved first comes first
-	return past
+	slices.Reverse(list)
+	return list
+}
+
+func elements(path string) iter.Seq[string] {
+	return strings.FieldsFuncSeq(path, func(r rune) bool { return r == '/' || r == filepath.Separator })
+}
+
+// namesIn returns the elements of all paths that lines may name; all = it may be any name.
+func namesIn(lines []*shell.Script) (names map[string]bool, all bool) {
+	names = map[string]bool{}
+	add := func(path string) {
+		for element := range elements(path) {
+			names[element] = true
+		}
+	}
+	for _, script := range lines {
+		for _, list := range [][]string{script.Reads, script.Writes, script.Runs()} {
+			for _, name := range list {
+				add(name)
+			}
+		}
+		for i := range script.Commands {
+			c := &script.Commands[i]
+			add(c.Path)
+			for _, a := range c.Args {
+				_, value, _ := strings.Cut(a.Text, "=") // --file=x
+				add(a.Text)
+				add(value)
+				all = all || strings.ContainsAny(a.Text, "*?[$`")
+			}
+		}
+	}
+	return names, all
 }
 
 // files implements match.SessionOf. What was moved into a directory existed before.
 func (p *sessionPast) files(ev *grapnel.Event) match.SessionFiles {
-	kept, err := counted(p.counter, p.key(ev))
-	if err != nil || len(kept) == 0 {
-		return match.SessionFiles{}
-	}
-	paths, err := readPaths(kept)
-	if err != nil {
+	past, ok := p.read(ev)
+	if !ok {
 		return match.SessionFiles{}
 	}
 	return match.SessionFiles{
 		Made: func(path string) bool {
-			return slices.ContainsFunc(paths.Made, func(made string) bool { return within(made, path) }) &&
-				!slices.ContainsFunc(paths.Moves, func(m movedPath) bool { return within(path, m.To) || within(m.To, path) })
+			return slices.ContainsFunc(past.Made, func(made string) bool { return within(made, path) }) &&
+				!slices.ContainsFunc(past.Moves, func(m movedPath) bool { return within(path, m.To) || within(m.To, path) })
 		},
-		Wrote: func(path string) bool { return slices.Contains(paths.Files, path) },
+		Wrote: func(path string) bool { return slices.Contains(past.Decided, path) },
 	}
 }
 
@@ -166,72 +210,40 @@ func gone(name string) bool {
 	return err == nil && absent(name)
 }
 
-// runBy lists files that programs run although the line does not name them.
-var runBy = map[string][]string{
-	"make": {"Makefile", "makefile", "GNUmakefile"}, "just": {"justfile", "Justfile", ".justfile"},
-	"npm": {"package.json"}, "pnpm": {"package.json"}, "yarn": {"package.json"}, "bun": {"package.json"},
-	"pytest": {"conftest.py"}, "go": {"main.go"},
-}
-
-// concern reports whether one of the lines may run a file of the session, or names a moved one. It
-// does not decode the stored value, because few lines do.
-func concern(kept []byte, scripts []*shell.Script) bool {
-	names, glob := map[string]bool{}, false
-	for _, script := range scripts {
-		for _, name := range script.Reads {
-			names[filepath.Base(name)] = true
-		}
-		for i := range script.Commands {
-			c := &script.Commands[i]
-			names[filepath.Base(c.Path)] = true
-			for _, file := range runBy[c.Name] {
-				names[file] = true
-			}
-			for _, a := range c.Args {
-				_, value, _ := strings.Cut(a.Text, "=") // --file=x
-				names[filepath.Base(a.Text)], names[filepath.Base(value)] = true, true
-				glob = glob || strings.ContainsAny(a.Text, "*?[$`")
-			}
-		}
-	}
-	for len(kept) > 0 {
-		line, rest, _ := bytes.Cut(kept, []byte("\n"))
-		if name := line[bytes.LastIndexByte(line, filepath.Separator)+1:]; names[string(name)] || glob && bytes.IndexByte(line, '\t') >= 0 {
-			return true
-		}
-		kept = rest
-	}
-	return false
-}
-
-// texts returns the texts that a file may have, if the session wrote it.
-func (p *sessionPast) texts(ev *grapnel.Event, paths *writtenPaths, name string) (texts []shell.Text) {
+// texts returns the texts that a file may have, if it was changed since the session began, or a call is
+// about to write it. A file that was moved or linked is read under its former names, too.
+func (p *sessionPast) texts(ev *grapnel.Event, past *pastFiles, name string) (texts []shell.Text) {
 	path := match.RealPath(home.Absolute(name, ev.Session.CWD))
-	for range maxPastLinked { // a file that was moved or linked is read under its former names, too
-		if slices.Contains(paths.Files, path) {
-			texts = append(texts, p.textsOf(ev, path)...)
-		}
-		i := slices.IndexFunc(paths.Moves, func(m movedPath) bool { return m.To == path })
+	for range maxFormer {
+		texts = append(texts, p.textsOf(ev, past.Began, path)...)
+		i := slices.IndexFunc(past.Moves, func(m movedPath) bool { return m.To == path })
 		if i < 0 {
 			break
 		}
-		path = paths.Moves[i].From
+		path = past.Moves[i].From
 	}
 	return texts
 }
 
-// textsOf returns the content of a file and the text that a call has just written to it.
-func (p *sessionPast) textsOf(ev *grapnel.Event, path string) (texts []shell.Text) {
-	content, err := readfile.Regular(path, maxPastRead)
-	if err == nil {
-		texts = append(texts, shell.Text{Text: string(content)})
+// textsOf returns the content of a changed file, and the text that a call has just written to it.
+func (p *sessionPast) textsOf(ev *grapnel.Event, began time.Time, path string) (texts []shell.Text) {
+	written, pending := p.pending(ev, path)
+	info, err := os.Stat(path)
+	if err == nil && info.Mode().IsRegular() && (pending || !stamp.Changed(info).Before(began.Add(-coarseClock))) {
+		if content, err := readfile.Regular(path, maxPastRead); err == nil && !isBinary(content) {
+			texts = append(texts, shell.Text{Text: string(content)})
+		}
 	}
-	kept, err := counted(p.counter, p.key(ev, path))
-	var written writtenText
-	if err == nil && json.Unmarshal(kept, &written) == nil && p.now().Sub(written.At) < keepText && written.Text.Text != string(content) {
-		texts = append(texts, written.Text)
+	if pending && (len(texts) == 0 || written.Text != texts[0].Text) {
+		texts = append(texts, written)
 	}
 	return texts
+}
+
+// isBinary reports whether a shell refuses to read a file as a script: its first line has a NUL byte.
+func isBinary(content []byte) bool {
+	line, _, _ := bytes.Cut(content[:min(len(content), 80)], []byte("\n"))
+	return bytes.IndexByte(line, 0) >= 0
 }
 
 // maxPastRead is the maximum number of bytes of a file that are read.
@@ -244,12 +256,12 @@ type pastRecorder struct {
 	source *grapnel.Source // of the first policy with rules about commands; nil = nothing needs to be recorded
 }
 
-// spec returns the Spec of the recorder. If it fails, the failure is reported, and the call
-// continues: rules that look at the call itself work without it.
+// spec returns the Spec of the recorder. If it fails, a person is asked: what is not recorded could hide
+// from a guard what a later call does.
 func (r *pastRecorder) spec() grapnel.Spec {
 	return grapnel.Spec{
 		Name: "session-files", Source: notice.OwnSource(*r.source), On: []grapnel.Kind{grapnel.ToolBefore},
-		Match: r, Hook: r, Phase: grapnel.PhaseObserve, OnError: grapnel.OnErrorOpen,
+		Match: r, Hook: r, Phase: grapnel.PhaseObserve, OnError: grapnel.OnErrorAsk,
 	}
 }
 
@@ -260,19 +272,30 @@ func (*pastRecorder) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, e
 
 // Explain returns the purpose of the hook.
 func (*pastRecorder) Explain(*grapnel.Event, *grapnel.Verdict) string {
-	return "remembers which files the session writes"
+	return "remembers what the session does with files"
 }
 
-// Match reports whether the call writes, links or moves files, and is not blocked.
+// Match reports whether the call writes, links or moves files, and is not blocked. The first call that
+// may change files tells when the session began.
 func (r *pastRecorder) Match(came *grapnel.Event, v *grapnel.Verdict) (bool, error) {
 	ev := happened(came, v)
 	if ev.Tool == nil || blocked(ev, v) {
 		return false, nil
 	}
-	if len(ev.Tool.Commands) == 0 {
-		return ev.Tool.Content != "" && slices.ContainsFunc(ev.Tool.Paths, func(p grapnel.Path) bool { return p.Use == grapnel.UseWrite }), nil
+	switch ev.Tool.Class {
+	case grapnel.ClassRead, grapnel.ClassSearch, grapnel.ClassFetch:
+		if len(ev.Tool.Commands) == 0 {
+			return false, nil
+		}
 	}
-	return slices.ContainsFunc(ev.Tool.Commands, mayWrite), nil
+	if slices.ContainsFunc(ev.Tool.Commands, mayWrite) {
+		return true, nil
+	}
+	if ev.Tool.Content != "" && slices.ContainsFunc(ev.Tool.Paths, func(p grapnel.Path) bool { return p.Use == grapnel.UseWrite }) {
+		return true, nil
+	}
+	_, ok := r.past.read(ev)
+	return !ok, nil
 }
 
 // writers are parts of shell lines that write, make, link, move or delete files without a redirection.
@@ -291,42 +314,35 @@ func mayWrite(line string) bool {
 func (r *pastRecorder) Mark(_ context.Context, came *grapnel.Event, v *grapnel.Verdict) error {
 	ev := happened(came, v)
 	did := r.did(ev)
-	if len(did.files)+len(did.made)+len(did.moves)+len(did.deleted) == 0 {
-		return nil
-	}
-	var errs []error
-	for path, text := range did.texts {
-		if len(text.Text) > maxPastText {
-			continue
-		}
-		text.Text = secret.Hide(text.Text)
-		data, _ := json.Marshal(writtenText{text, r.past.now()}) // a text and a time can always be marshaled
-		errs = append(errs, r.past.counter.Count(r.past.key(ev, path), func([]byte) ([]byte, time.Duration) { return data, keepText }))
-	}
-	if kept, err := counted(r.past.counter, r.past.key(ev)); err == nil { // usually nothing changes
-		if paths, err := readPaths(kept); err == nil && !paths.add(did, r.past.now()) {
-			return errors.Join(errs...)
-		}
+	err := r.past.store(ev, did.texts)
+	if past, ok := r.past.read(ev); ok && !past.add(&did, r.past.now()) { // usually nothing changes
+		return err
 	}
 	var broken error
-	errs = append(errs, r.past.counter.Count(r.past.key(ev), func(kept []byte) ([]byte, time.Duration) {
-		paths, err := readPaths(kept)
+	wrong := r.past.counter.Count(sessionOwner(ev), r.past.key(ev), func(kept []byte) ([]byte, time.Duration) {
+		past, err := readPast(kept)
 		if err != nil {
-			broken = fmt.Errorf("some files that the session wrote before are unknown: %w", err)
+			broken = fmt.Errorf("some of what the session did with files before is unknown: %w", err)
 		}
-		if !paths.add(did, r.past.now()) && broken == nil {
-			return nil, 0
+		before := kept
+		past.add(&did, r.past.now())
+		if past.Began.IsZero() {
+			past.Began = time.Now()
 		}
-		return paths.encode(), keepPast
-	}), broken)
-	return errors.Join(errs...)
+		kept = past.encode()
+		if len(kept) > maxPastBytes {
+			broken = errors.Join(broken, fmt.Errorf("%w: the session has moved too many files", room.ErrFull))
+			return before, keepPast
+		}
+		return kept, keepPast
+	})
+	return errors.Join(err, wrong, broken)
 }
 
-// deeds is what one call does with files. The written files are real paths, all others absolute
-// paths.
+// deeds is what one call does with files. The paths of texts are real, all others absolute.
 type deeds struct {
 	cwd     string
-	files   []string
+	decided []string
 	made    []string // directories that do not exist yet, the topmost one of each path
 	deleted []string
 	moves   []movedPath
@@ -342,13 +358,17 @@ func (r *pastRecorder) did(ev *grapnel.Event) deeds {
 	if len(ev.Tool.Commands) > 0 {
 		return d
 	}
+	var files []string
 	for _, p := range ev.Tool.Paths {
-		if p.Use == grapnel.UseWrite {
-			d.write(p.Path)
+		if p.Use != grapnel.UseWrite {
+			continue
+		}
+		if path := d.write(p.Path); path != "" && !slices.Contains(files, path) {
+			files = append(files, path)
 		}
 	}
-	whole := ev.Tool.Class == grapnel.ClassWrite && len(d.files) == 1
-	for _, path := range d.files {
+	whole := ev.Tool.Class == grapnel.ClassWrite && len(files) == 1
+	for _, path := range files {
 		d.texts[path] = shell.Text{Text: ev.Tool.Content, Part: !whole}
 	}
 	return d
@@ -390,18 +410,15 @@ func moves(c *shell.Command) bool {
 	return slices.Contains([]string{"mv", "rsync", "ln"}, c.Name) || c.Name == "git" && slices.ContainsFunc(c.Args, func(w shell.Word) bool { return w.Text == "mv" })
 }
 
-// write adds a written file and returns its real path, or "" if it is not stored.
+// write adds a written file and returns its real path, or "" if it cannot be stored.
 func (d *deeds) write(name string) string {
-	d.make(filepath.Dir(match.RealPath(home.Absolute(name, d.cwd))))
-	if !runnable(name) {
-		return ""
-	}
 	path := match.RealPath(home.Absolute(name, d.cwd))
+	d.make(filepath.Dir(path))
 	if !storable(path) {
 		return ""
 	}
-	if !slices.Contains(d.files, path) {
-		d.files = append(d.files, path)
+	if loss.Decides(filepath.Base(path)) && !slices.Contains(d.decided, path) {
+		d.decided = append(d.decided, path)
 	}
 	return path
 }
@@ -424,64 +441,48 @@ func absent(name string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// dataFiles are the ends of names of files that programs write all the time and that are never run.
-var dataFiles = []string{
-	".log", ".md", ".css", ".scss", ".html", ".htm", ".svg", ".png", ".jpg", ".jpeg", ".gif", ".pdf", ".csv", ".tsv", ".lock", ".xml", ".out",
-	".toml", ".ini", ".tmp", ".gz", ".tgz", ".zip", ".json", ".jsonl",
-}
-
-// runnable reports whether a file may be run as code later, or decides about deletions, by its name.
-func runnable(name string) bool {
-	return !strings.HasPrefix(name, "/dev/") &&
-		(filepath.Base(name) == "package.json" || loss.Decides(filepath.Base(name)) || !slices.Contains(dataFiles, strings.ToLower(filepath.Ext(name))))
-}
-
 // add adds what a call did, and reports whether anything changed.
-func (w *writtenPaths) add(d deeds, now time.Time) (changed bool) {
+func (f *pastFiles) add(d *deeds, now time.Time) (changed bool) {
 	drop := func(m movedPath) bool {
 		return slices.Contains(d.deleted, m.To) || slices.ContainsFunc(d.moves, func(n movedPath) bool { return n.To == m.To })
 	}
-	moves := len(w.Moves)
-	w.Moves = slices.DeleteFunc(w.Moves, drop)
-	changed = len(w.Moves) < moves
+	moves := len(f.Moves)
+	f.Moves = slices.DeleteFunc(f.Moves, drop)
+	changed = len(f.Moves) < moves
 	for _, m := range d.moves {
 		m.At = now
-		w.Moves, changed = append(w.Moves, m), true
+		f.Moves, changed = append(f.Moves, m), true
 	}
-	w.Moves = w.Moves[max(0, len(w.Moves)-maxPastMoves):]
 	for _, path := range d.made {
-		if !slices.Contains(w.Made, path) {
-			w.Made, changed = append(w.Made, path), true
+		if !slices.Contains(f.Made, path) {
+			f.Made, changed = append(f.Made, path), true
 		}
 	}
-	for _, path := range d.files {
-		if i := slices.Index(w.Files, path); i < 0 {
-			w.Files, changed = append(w.Files, path), true
-		} else if i < len(w.Files)/2 { // keep what is still in use
-			w.Files, changed = append(slices.Delete(w.Files, i, i+1), path), true
+	for _, path := range d.decided {
+		if !slices.Contains(f.Decided, path) {
+			f.Decided, changed = append(f.Decided, path), true
 		}
 	}
 	return changed
 }
 
-// encode returns the stored form, without the oldest entries if it would be too long.
-func (w *writtenPaths) encode() []byte {
+// encode returns the stored form. If it would be too long, it omits the oldest directories that the
+// session made: then their deletion is only asked about.
+func (f *pastFiles) encode() []byte {
 	for {
-		b := []byte{}
-		for _, m := range w.Moves {
+		b := fmt.Appendf(nil, "began\t%d\n", f.Began.UnixNano())
+		for _, m := range f.Moves {
 			b = fmt.Appendf(b, "%d\t%s\t%s\n", m.At.UnixNano(), m.From, m.To)
 		}
-		for _, path := range w.Made {
-			b = fmt.Appendf(b, "\t%s\n", path)
+		for _, path := range f.Decided {
+			b = fmt.Appendf(b, "decided\t%s\n", path)
 		}
-		for _, path := range w.Files {
-			b = append(append(b, path...), '\n')
+		for _, path := range f.Made {
+			b = fmt.Appendf(b, "made\t%s\n", path)
 		}
-		if len(b) <= maxPastBytes {
+		if len(b) <= maxPastBytes || len(f.Made) == 0 {
 			return b
 		}
-		w.Files = w.Files[(len(w.Files)+3)/4:]
-		w.Made = w.Made[(len(w.Made)+3)/4:]
-		w.Moves = w.Moves[(len(w.Moves)+3)/4:]
+		f.Made = f.Made[(len(f.Made)+3)/4:]
 	}
 }

@@ -2,6 +2,7 @@ package policy_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,9 +17,9 @@ import (
 // pastCounter is a Counter that shows what is stored.
 type pastCounter map[string][]byte
 
-func (c pastCounter) Count(key string, change func([]byte) ([]byte, time.Duration)) error {
-	if now, _ := change(c[key]); now != nil {
-		c[key] = now
+func (c pastCounter) Count(owner, key string, change func([]byte) ([]byte, time.Duration)) error {
+	if now, _ := change(c[owner+key]); now != nil {
+		c[owner+key] = now
 	}
 	return nil
 }
@@ -30,7 +31,13 @@ type pastSession struct {
 	file    string
 	counter pastCounter
 	now     time.Time
+	fails   error // of the Counter
 }
+
+// noPlace is a Counter that can store nothing.
+type noPlace struct{ error }
+
+func (n noPlace) Count(string, string, func([]byte) ([]byte, time.Duration)) error { return n.error }
 
 func newPastSession(t *testing.T, rules string) *pastSession {
 	t.Helper()
@@ -51,8 +58,12 @@ func (s *pastSession) fire(tool *grapnel.Tool) grapnel.Decision {
 		Kind: grapnel.ToolBefore, ID: fmt.Sprint(s.now.UnixNano()), Time: s.now, Tool: tool,
 		Agent: grapnel.Agent{Name: "claude-code"}, Session: grapnel.Session{ID: "s1", CWD: s.dir},
 	}
+	var counter policy.Counter = s.counter
+	if s.fails != nil {
+		counter = noPlace{s.fails}
+	}
 	set := policy.Load(policy.Request{
-		Files: []policy.File{{Path: s.file, Must: true}}, Counter: s.counter, Event: ev, Now: func() time.Time { return s.now },
+		Files: []policy.File{{Path: s.file, Must: true}}, Counter: counter, Event: ev, Now: func() time.Time { return s.now },
 	})
 	engine, err := grapnel.New(set.Specs, nil)
 	if err != nil {
@@ -126,6 +137,46 @@ func TestSessionPast(t *testing.T) {
 			s.write("Makefile", "clean:\n\trm -rf $(HOME)\n")
 			return s.shell("make clean")
 		},
+		"written by a program that is not known": func(s *pastSession) grapnel.Decision {
+			s.shell("./generate")
+			s.put("x.json", "rm -rf /\n")
+			return s.shell("bash x.json")
+		},
+		"with the time of an old file": func(s *pastSession) grapnel.Decision {
+			s.shell("tar -xf scripts.tar")
+			s.put("x.sh", "rm -rf /\n")
+			old := time.Now().Add(-time.Hour)
+			if err := os.Chtimes(filepath.Join(s.dir, "x.sh"), old, old); err != nil {
+				s.t.Fatal(err)
+			}
+			return s.shell("bash x.sh")
+		},
+		"renamed by a program": func(s *pastSession) grapnel.Decision {
+			s.put("x.txt", "rm -rf /\n")
+			s.settle()
+			s.shell("git mv x.txt y.sh")
+			if err := os.Rename(filepath.Join(s.dir, "x.txt"), filepath.Join(s.dir, "y.sh")); err != nil {
+				s.t.Fatal(err)
+			}
+			return s.shell("cat README; sh y.sh")
+		},
+		"copied in the same line": func(s *pastSession) grapnel.Decision {
+			s.shell("./generate")
+			s.put("x.txt", "rm -rf /\n")
+			return s.shell("cp x.txt y.sh && sh y.sh")
+		},
+		"in memory": func(s *pastSession) grapnel.Decision {
+			s.shell("echo 'rm -rf /' > /dev/shm/grapnel-test-does-not-exist")
+			return s.shell("sh /dev/shm/grapnel-test-does-not-exist")
+		},
+		"after many moves": func(s *pastSession) grapnel.Decision {
+			s.shell("mv docs x")
+			for i := range 100 {
+				s.shell(fmt.Sprintf("mv a%d b%d", i, i))
+			}
+			s.now = s.now.Add(-time.Minute) // the files do not exist
+			return s.shell("ln -s / y; rm -rf y/etc")
+		},
 		"a linked directory": func(s *pastSession) grapnel.Decision {
 			s.shell("ln -s / build")
 			return s.shell("rm -r build/ -f")
@@ -140,6 +191,9 @@ func TestSessionPast(t *testing.T) {
 	}
 }
 
+// settle waits until a file that is written now has a later time than those before.
+func (s *pastSession) settle() { time.Sleep(30 * time.Millisecond) }
+
 func (s *pastSession) put(name, text string) {
 	s.t.Helper()
 	if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o700); err != nil {
@@ -151,9 +205,16 @@ func (s *pastSession) put(name, text string) {
 func TestSessionPastLeavesFree(t *testing.T) {
 	t.Parallel()
 	for name, play := range map[string]func(s *pastSession) grapnel.Decision{
-		"a script that the session did not write": func(s *pastSession) grapnel.Decision {
+		"a script from before the session": func(s *pastSession) grapnel.Decision {
 			s.put("x.sh", "rm -rf /\n")
+			s.settle()
+			s.shell("ls > x.txt")
 			return s.shell("bash x.sh")
+		},
+		"a program that was compiled": func(s *pastSession) grapnel.Decision {
+			s.shell("make")
+			s.put("x", "\x7fELF\x02\x01\x01\x00\x00\nrm -rf /\n")
+			return s.shell("./x")
 		},
 		"a script of another session": func(s *pastSession) grapnel.Decision {
 			s.write("x.sh", "rm -rf /\n")
@@ -227,7 +288,32 @@ func TestSessionPastIsBounded(t *testing.T) {
 	}
 }
 
-// TestSessionPastDamaged checks that a damaged value is one reported failure and then new.
+// TestSessionPastWithoutRoom checks that a call asks whose deeds find no room.
+func TestSessionPastWithoutRoom(t *testing.T) {
+	t.Parallel()
+	full := newPastSession(t, noDelete)
+	long := strings.Repeat("directory/", 40)
+	decisions := map[grapnel.Decision]int{}
+	for i := range 300 {
+		decisions[full.shell(fmt.Sprintf("mv %s%d.txt %s%d.md", long, i, long, i))]++
+	}
+	if decisions[grapnel.None] < 50 || decisions[grapnel.Ask] < 50 || len(decisions) != 2 {
+		t.Errorf("%v, want that the first moves pass and the last ones ask", decisions)
+	}
+	if got := full.shell("git status"); got != grapnel.None {
+		t.Errorf("a call that moves nothing: %v", got)
+	}
+
+	broken := newPastSession(t, noDelete)
+	broken.fails = errors.New("no space left on device")
+	for _, line := range []string{"git status", "echo 'rm -rf /' > x.sh"} {
+		if got := broken.shell(line); got != grapnel.Ask {
+			t.Errorf("%s on a full disk: %v, want ask", line, got)
+		}
+	}
+}
+
+// TestSessionPastDamaged checks that a person is asked once about a damaged value, which is then new.
 func TestSessionPastDamaged(t *testing.T) {
 	t.Parallel()
 	s := newPastSession(t, noDelete)
@@ -235,8 +321,8 @@ func TestSessionPastDamaged(t *testing.T) {
 	for key := range s.counter {
 		s.counter[key] = []byte("a\tb\n")
 	}
-	if got := s.shell("sh x.sh"); got != grapnel.None {
-		t.Errorf("a damaged value: %v", got)
+	if got := s.shell("sh x.sh"); got != grapnel.Ask {
+		t.Errorf("a damaged value: %v, want ask", got)
 	}
 	s.write("x.sh", "rm -rf /\n")
 	if got := s.shell("sh x.sh"); got != grapnel.Block {
@@ -271,7 +357,7 @@ func BenchmarkSessionPast(b *testing.B) {
 // everyKey is a Counter that has the same value for each key.
 type everyKey string
 
-func (k everyKey) Count(_ string, change func([]byte) ([]byte, time.Duration)) error {
+func (k everyKey) Count(_, _ string, change func([]byte) ([]byte, time.Duration)) error {
 	change([]byte(k))
 	return nil
 }

@@ -128,7 +128,7 @@ func (r *Reasoning) Holds() bool {
 
 // checks returns one check for each `after:` step.
 func (f *past) checks(ev *grapnel.Event) []match.Check {
-	kept, err := counted(f.counter, f.key(ev))
+	kept, err := counted(f.counter, f.owner(ev), f.key(ev))
 	if err != nil {
 		return nil
 	}

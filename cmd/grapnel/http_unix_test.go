@@ -251,7 +251,7 @@ func TestAskCircuit(t *testing.T) {
 // endCooldown moves the end of the open state of all circuits below a root into the past.
 func endCooldown(t *testing.T, root string) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(root, "state", "spool", "counts", "*"))
+	files, err := filepath.Glob(filepath.Join(root, "state", "spool", "counts", "*", "*", "*"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no circuit is kept: %v", err)
 	}

@@ -43,7 +43,7 @@ type Reply struct {
 // Circuits stores the circuit breaker states of servers, shared by all processes.
 type Circuits interface {
 	policy.Counter
-	Counted(key string) ([]byte, error)
+	Counted(owner, key string) ([]byte, error)
 }
 
 // A Hook is the hook of an `http:` entry. Send asks the server, and only while the circuit breaker of
@@ -84,9 +84,9 @@ func (a *Hook) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, 
 	return out, err
 }
 
-// circuitKey returns the key of a server's circuit breaker state for one hook. Each hook has its
+// circuitKey returns the key of a server's circuit breaker state. Its owner is the hook: each hook has its
 // own circuit per server.
-func circuitKey(h *policyfile.HTTP) string { return "http\x00" + h.FullName() + "\x00" + h.URL }
+func circuitKey(h *policyfile.HTTP) string { return "http\x00" + h.URL }
 
 // keepCircuit is how long failures are stored after the last one.
 const keepCircuit = 24 * time.Hour
@@ -94,14 +94,14 @@ const keepCircuit = 24 * time.Hour
 // enter reports whether the server may be asked. If the state cannot be stored, the hook has no
 // circuit breaker: a request that fails does less harm than a missing request.
 func (a *Hook) enter() (circuit.Pass, error) {
-	kept, err := a.Circuits.Counted(circuitKey(&a.HTTP))
+	kept, err := a.Circuits.Counted(a.HTTP.FullName(), circuitKey(&a.HTTP))
 	if err != nil || kept == nil { // read without a lock
 		return circuit.Through, nil //nolint:nilerr // see the comment of enter
 	}
 	now, limits, patience := time.Now(), a.HTTP.Breaker.Limits(), time.Duration(a.HTTP.Timeout)+a.Grace()+time.Second
 	state, pass := circuit.Read(kept).Enter(now, limits, patience)
 	if pass == circuit.Probe { // only one of all concurrent requests is the probe
-		err := a.Circuits.Count(circuitKey(&a.HTTP), func(kept []byte) ([]byte, time.Duration) {
+		err := a.Circuits.Count(a.HTTP.FullName(), circuitKey(&a.HTTP), func(kept []byte) ([]byte, time.Duration) {
 			if state, pass = circuit.Read(kept).Enter(now, limits, patience); pass == circuit.Probe {
 				return state.Bytes(), keepCircuit
 			}
@@ -123,12 +123,12 @@ func (a *Hook) leave(pass circuit.Pass, result circuit.Result) {
 		return
 	}
 	if pass == circuit.Through && result == circuit.Answered {
-		if kept, err := a.Circuits.Counted(circuitKey(&a.HTTP)); err == nil && circuit.Read(kept) == (circuit.State{}) {
+		if kept, err := a.Circuits.Counted(a.HTTP.FullName(), circuitKey(&a.HTTP)); err == nil && circuit.Read(kept) == (circuit.State{}) {
 			return
 		}
 	}
 	now, limits := time.Now(), a.HTTP.Breaker.Limits()
-	_ = a.Circuits.Count(circuitKey(&a.HTTP), func(kept []byte) ([]byte, time.Duration) { // an error is ignored; see enter
+	_ = a.Circuits.Count(a.HTTP.FullName(), circuitKey(&a.HTTP), func(kept []byte) ([]byte, time.Duration) { // an error is ignored; see enter
 		return circuit.Read(kept).Leave(now, limits, pass, result).Bytes(), keepCircuit
 	})
 }
@@ -201,7 +201,7 @@ func Circuit(place local.Place, h *policyfile.HTTP, now time.Time) error {
 		return nil // reported elsewhere
 	}
 	defer func() { _ = sp.Close() }()
-	kept, err := sp.Counted(circuitKey(h))
+	kept, err := sp.Counted(h.FullName(), circuitKey(h))
 	if err != nil || kept == nil {
 		return nil
 	}

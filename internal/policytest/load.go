@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
@@ -127,46 +126,4 @@ func command(c policyfile.Command) *process.Command {
 		cmd.Dialect, cmd.Vars = d, d.HookEnv
 	}
 	return cmd
-}
-
-// counts is a policy.Counter, and counts the blocked stops. It is reset for each test and keeps every
-// key during a test.
-type counts struct {
-	mu    sync.Mutex
-	kept  map[string][]byte
-	stops map[string]int
-}
-
-// Count passes the value of a key to change and stores the result.
-func (c *counts) Count(key string, change func([]byte) ([]byte, time.Duration)) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if now, _ := change(c.kept[key]); now != nil {
-		c.kept[key] = now
-	}
-	return nil
-}
-
-// Counted returns the value of a key.
-func (c *counts) Counted(key string) ([]byte, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.kept[key], nil
-}
-
-// Blocked returns how often in a row a stop was blocked.
-func (c *counts) Blocked(key string, again bool) (int, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !again {
-		c.stops[key] = 0
-	}
-	c.stops[key]++
-	return c.stops[key], nil
-}
-
-func (c *counts) reset() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.kept, c.stops = map[string][]byte{}, map[string]int{}
 }

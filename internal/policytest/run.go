@@ -272,7 +272,7 @@ func (s *stage) bench(ctx context.Context, t *Test, d *dialect.Dialect, long tim
 	var took []time.Duration
 	var b Bench
 	for begun := time.Now(); time.Since(begun) < long || b.N == 0; b.N++ {
-		s.counts.reset()
+		s.counts.Reset()
 		firings, err := s.play(ctx, t, d)
 		if err != nil {
 			return nil, err

@@ -18,6 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/allruns"
 	"github.com/grapnel-dev/grapnel/internal/approval"
+	"github.com/grapnel-dev/grapnel/internal/counts"
 	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -32,7 +33,7 @@ type stage struct {
 	engine *grapnel.Engine
 	names  []string // of rules, in all forms that tests may use
 	loaded Loaded
-	counts counts
+	counts counts.Memory
 	errs   []*policyfile.Error // if there are any, the other fields are not valid
 
 	rec     *grapnel.Record // for the last event
@@ -56,7 +57,7 @@ type stageKey struct {
 // newStage loads a policy. A pack is loaded as a policy that uses only this pack.
 func newStage(dir string, key stageKey, load func(policy.Request) policy.Set) (*stage, error) {
 	s := &stage{dir: dir, file: key.policy}
-	s.counts.reset()
+	s.counts.Reset()
 	if err := os.MkdirAll(s.state(), 0o700); err != nil {
 		return nil, err
 	}
@@ -82,7 +83,7 @@ func newStage(dir string, key stageKey, load func(policy.Request) policy.Set) (*
 	var err error
 	s.engine, err = grapnel.New(s.loaded.Specs, &grapnel.Options{
 		Approved:  approval.Approvals{}.Find, // replies as from the programs
-		Stops:     s.counts.Blocked,
+		Stops:     func(session string, again bool) (int, error) { return counts.Blocked(&s.counts, session, again) },
 		Observers: []grapnel.Observer{grapnel.ObserverFunc(func(_ context.Context, rec *grapnel.Record) { s.rec = rec })},
 	})
 	for i := range s.loaded.Specs {
@@ -144,7 +145,7 @@ func didYouMean(word string, known []string) string {
 
 // sweep removes the files and state of a test.
 func (s *stage) sweep() error {
-	s.counts.reset()
+	s.counts.Reset()
 	var errs []error
 	if left, err := os.ReadDir(s.state()); err != nil || len(left) > 0 {
 		errs = append(errs, os.RemoveAll(s.state()), os.MkdirAll(s.state(), 0o700))
@@ -178,8 +179,15 @@ func (s *stage) project() (string, error) {
 			return "", &policyfile.Error{File: s.tests, Line: seed.Line, Col: seed.Col, Msg: fmt.Sprintf("cannot make the file %s of the project: %v", seed.Name, err)}
 		}
 	}
+	if len(s.seeds) > 0 {
+		time.Sleep(older) // the session must not look as if it had changed them
+	}
 	return dir, nil
 }
+
+// older is how long before the first event of a test its files must exist: the clocks of file systems are
+// coarse.
+const older = 25 * time.Millisecond
 
 func (s *Seed) plant(name string) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {

@@ -1,11 +1,9 @@
 package replay
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -13,8 +11,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/approval"
+	"github.com/grapnel-dev/grapnel/internal/counts"
 	"github.com/grapnel-dev/grapnel/internal/shorten"
-	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -22,7 +20,7 @@ import (
 // limits, and the answers of programs and servers. It evaluates one event after the other.
 type Stage struct {
 	clock    clock
-	counter  counter
+	counter  counts.Memory
 	standIn  standIn
 	judge    func(*grapnel.Event) (*grapnel.Engine, error)
 	sources  map[*grapnel.Engine]*cast
@@ -47,7 +45,7 @@ const maxCasts = 256
 
 func newStage(open Policy, file string) *Stage {
 	s := &Stage{sources: map[*grapnel.Engine]*cast{}, standIn: standIn(file), programs: map[string]*RecordedHook{}}
-	s.counter.now = s.clock.now
+	s.counter.Now = s.clock.now
 	s.judge = open(s)
 	return s
 }
@@ -58,7 +56,7 @@ func (s *Stage) Now() time.Time { return s.clock.now() }
 // Counter returns the counter of limits.
 func (s *Stage) Counter() interface {
 	policy.Counter
-	Counted(key string) ([]byte, error)
+	Counted(owner, key string) ([]byte, error)
 } {
 	return &s.counter
 }
@@ -250,64 +248,4 @@ func (s *Stage) note(r *Report, sc *scene) {
 			r.gone[source]++
 		}
 	}
-}
-
-// counter is a [policy.Counter] in memory that uses the clock of the Stage. It has the same
-// limits as a Spool: entries that have expired are removed, and beyond [spool.MaxCounts] those
-// that expire first.
-type counter struct {
-	now func() time.Time
-
-	mu   sync.Mutex
-	kept map[string]counted
-	full int // number of keys at which expired ones are removed
-}
-
-type counted struct {
-	data  []byte
-	until time.Time
-}
-
-// Count passes the value of a key to change and stores the result.
-func (c *counter) Count(key string, change func([]byte) ([]byte, time.Duration)) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	kept, known := c.kept[key]
-	data, keep := change(kept.data)
-	switch {
-	case data == nil:
-		return nil
-	case len(data) > spool.MaxCount:
-		return fmt.Errorf("cannot count: %d bytes, the limit is %d", len(data), spool.MaxCount)
-	case c.kept == nil:
-		c.kept, c.full = map[string]counted{}, leastFull
-	case !known && len(c.kept) >= c.full:
-		c.sweep()
-	}
-	c.kept[key] = counted{data, c.now().Add(min(keep, spool.MaxCountAge))}
-	return nil
-}
-
-// leastFull is the smallest number of keys at which expired ones are removed.
-const leastFull = 1 << 12
-
-func (c *counter) sweep() {
-	now := c.now()
-	maps.DeleteFunc(c.kept, func(_ string, k counted) bool { return k.until.Before(now) })
-	if len(c.kept) >= spool.MaxCounts {
-		next := slices.SortedFunc(maps.Keys(c.kept), func(a, b string) int {
-			return cmp.Or(c.kept[a].until.Compare(c.kept[b].until), cmp.Compare(a, b))
-		})
-		for _, key := range next[:len(next)-spool.MaxCounts*9/10] { // remove several at once, so that this does not run each time
-			delete(c.kept, key)
-		}
-	}
-	c.full = min(max(leastFull, 2*len(c.kept)), spool.MaxCounts)
-}
-
-// Counted returns the value of a key.
-func (c *counter) Counted(key string) ([]byte, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.kept[key].data, nil
 }

@@ -16,9 +16,6 @@ const (
 // packageScripts reads the scripts of a package.json that the line or its past wrote, as far as a
 // call of npm or a similar program runs them.
 func (w *walker) packageScripts(name string, args []Word, at place) {
-	if !w.mayHaveWritten() {
-		return
-	}
 	dir, runs, installs := "", map[string]bool{}, len(args) == 0
 	for i, a := range args {
 		switch {

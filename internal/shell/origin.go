@@ -71,7 +71,7 @@ type moved struct {
 }
 
 // maxMoved is the maximum number of moves that are remembered.
-const maxMoved = 32
+const maxMoved = 512
 
 // moves records "mv a b", "ln -s a b" and "mount --bind a b".
 func (w *walker) moves(args []Word) {
@@ -110,7 +110,11 @@ func (w *walker) moves(args []Word) {
 }
 
 func (w *walker) move(m moved) {
-	if len(w.moved) < maxMoved && (m.from.Literal || m.from.Text != "") {
+	switch {
+	case !m.from.Literal && m.from.Text == "":
+	case len(w.moved)-w.before >= maxMoved:
+		w.limited("unparsable: too many moved files")
+	default:
 		w.moved = append(w.moved, m)
 	}
 }

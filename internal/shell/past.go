@@ -38,7 +38,7 @@ func ParseAfter(past *Past, language, line string) *Script {
 	w := walker{s: &Script{}, past: past}
 	if past != nil {
 		for _, m := range past.Moved {
-			w.move(moved{to: m.To, from: Word{Text: m.From, Literal: true}})
+			w.moved = append(w.moved, moved{to: m.To, from: Word{Text: m.From, Literal: true}})
 		}
 		w.before = len(w.moved)
 	}
@@ -51,7 +51,13 @@ func (w *walker) files(key string) []*writtenFile {
 	if file := w.written[key]; file != nil {
 		return []*writtenFile{file}
 	}
-	if w.past == nil || w.past.Texts == nil {
+	if w.past == nil {
+		if !slices.Contains(w.s.runs, key) && len(w.s.runs) < maxWritten {
+			w.s.runs = append(w.s.runs, key)
+		}
+		return nil
+	}
+	if w.past.Texts == nil {
 		return nil
 	}
 	files, known := w.earlier[key]
@@ -77,9 +83,6 @@ func (w *walker) runs(file *writtenFile) {
 	}
 }
 
-// mayHaveWritten reports whether the line or its past wrote any file.
-func (w *walker) mayHaveWritten() bool { return len(w.written) > 0 || w.past != nil }
-
 // outlast stores in the Script what later lines need as their past.
 func (w *walker) outlast() {
 	w.readLater(0, true)
@@ -95,11 +98,11 @@ func (w *walker) outlast() {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.written)) {
-		if file := w.written[name]; !strings.HasPrefix(name, "/dev/") {
+		if file := w.written[name]; !isDevice(name) {
 			w.s.wrote = append(w.s.wrote, Wrote{name, Text{w.decode(file.text), file.computed}})
 		}
 	}
-	for _, m := range w.moved[min(w.before, len(w.moved)):] {
+	for _, m := range w.moved[w.before:] {
 		if m.at != "" && !m.open {
 			w.s.moved = append(w.s.moved, Move{From: m.at, To: m.to})
 		}
@@ -118,6 +121,10 @@ func (s *Script) Wrote() []Wrote { return s.wrote }
 // Ran returns the texts of files of the past that the line runs.
 func (s *Script) Ran() []string { return s.ran }
 
+// Runs returns the names of files that the line may run or copy, as in Past.Texts, if it was read without
+// a past. A caller who knows that one of them has changed reads the line again with a past.
+func (s *Script) Runs() []string { return s.runs }
+
 // Moved returns what the line moves, links and mounts.
 func (s *Script) Moved() []Move { return s.moved }
 
@@ -133,9 +140,6 @@ func (w *walker) placeOf(word Word) string {
 // runsFiles reads the files that the line or its past wrote and that a program runs without being
 // an interpreter of one file.
 func (w *walker) runsFiles(name string, args []Word, at place) {
-	if !w.mayHaveWritten() && name != "go" {
-		return
-	}
 	at.parent = len(w.s.Commands) - 1
 	in := at.behind(name)
 	code := func(language string, file Word) {

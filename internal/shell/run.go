@@ -477,7 +477,7 @@ func (w *walker) script(name string, r *syntax.Redirect, at *place, runs func(te
 	if read && why == "" {
 		return
 	}
-	if r.Op != syntax.RdrIn || !file.Literal || why != "" || strings.HasPrefix(file.Text, "/dev/") || strings.HasPrefix(file.Text, "/proc/") {
+	if r.Op != syntax.RdrIn || !file.Literal || why != "" || isDevice(file.Text) || strings.HasPrefix(file.Text, "/proc/") {
 		w.unknown(reason)
 	} else {
 		w.usual(reason)

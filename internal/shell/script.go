@@ -60,6 +60,7 @@ type Script struct {
 	wrote  []Wrote
 	moved  []Move
 	ran    []string
+	runs   []string
 	end    *Step
 
 	filesLock sync.Mutex
@@ -579,7 +580,7 @@ func (w *walker) command(words []Word, at place) {
 		w.s.Commands[at.parent].wraps = true
 	}
 	w.effects(c.key, c.Name, words, at)
-	if strings.IndexByte(c.Path, '/') >= 0 && !c.computed && w.mayHaveWritten() {
+	if strings.IndexByte(c.Path, '/') >= 0 && !c.computed {
 		in := at
 		in.parent = len(w.s.Commands) - 1
 		w.runsWritten(words[0], words[1:], in)

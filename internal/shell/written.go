@@ -100,10 +100,15 @@ func (w *walker) outputText(st *syntax.Stmt, call *syntax.CallExpr, at *place) (
 	return writtenFile{text: text}, known
 }
 
+// isDevice reports whether a name is one of a device, not of a file.
+func isDevice(name string) bool {
+	return strings.HasPrefix(name, "/dev/") && !strings.HasPrefix(name, "/dev/shm/")
+}
+
 // keepFile records the text of one file. A file with unknown text is forgotten.
 func (w *walker) keepFile(name Word, file writtenFile, known, appends bool) {
 	text, ok := knownText(name)
-	if !ok || text == "" || strings.HasPrefix(text, "/dev/") {
+	if !ok || text == "" || isDevice(text) {
 		return
 	}
 	key := w.writtenKey(text)
@@ -136,9 +141,6 @@ func (w *walker) keep(key string, file writtenFile) {
 // transfers handles "mv a.sh b.sh", "cp a.sh b.sh" and "install -m 755 a.sh b" of a file that the
 // line or its past wrote.
 func (w *walker) transfers(name string, args []Word) {
-	if !w.mayHaveWritten() {
-		return
-	}
 	texts := make([]string, 0, 2)
 	s := scanner{rows: []*program{lookup(name)}, args: args, late: true}
 	for s.scan() {
@@ -163,7 +165,7 @@ func (w *walker) transfers(name string, args []Word) {
 // wrote reads a file that the line wrote with a function, and reports whether there is one.
 func (w *walker) wrote(name Word, read func(text string, computed bool)) bool {
 	text, ok := knownText(name)
-	if !ok || !w.mayHaveWritten() {
+	if !ok {
 		return false
 	}
 	files := w.files(w.writtenKey(text))

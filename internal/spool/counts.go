@@ -4,47 +4,47 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/internal/counts"
 	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/filelock"
+	"github.com/grapnel-dev/grapnel/internal/room"
 )
 
-// Counts are small files, one per key. The modification time of a file is its expiry time.
-const (
-	countsDir   = "counts"
-	countsLock  = "counts.lock"
-	countsFresh = "counts.new" // temporary file that is renamed to the file of a key
-)
-
-// The limits for counts, here and in other implementations of Count.
-const (
-	MaxCount    = 64 << 10 // bytes of one count
-	MaxCounts   = 10_000   // keys; above that, the counts that expire first are removed
-	MaxCountAge = 32 * 24 * time.Hour
-)
-
-// Count calls change with the value of a key, or nil if the key has none, and stores the result
-// at least for the duration that change returns, at most 32 days. If change returns nil, the
-// value stays. No other process counts at the same time.
+// Counts are small files: counts/XX/OWNER/KEY, where XXOWNER and KEY are digests. The modification time of
+// a file is its expiry time.
 //
-// An error means that nothing was stored. An unreadable value is an error once, and is then
-// removed, so that it does not block the key forever.
-func (s *Spool) Count(key string, change func(kept []byte) (now []byte, keep time.Duration)) (err error) {
+// Each owner has a share, which no other owner can take, see package counts. A new value looks only at
+// the share of its owner, and a new owner only at a few others. A process that is killed leaves the old
+// value or the new one.
+const (
+	countsDir    = "counts"
+	countsLock   = "counts.lock"
+	countsFresh  = "counts.new"     // temporary file that is renamed to the file of a key
+	countsFull   = "counts.refused" // see room.Refuse
+	ownersPerDir = 256              // 65,536 owners in total
+)
+
+// Count calls change with the value of a key of an owner, or nil if the key has none, and stores the
+// result at least for the duration that change returns, at most [counts.MaxAge]. If change returns nil,
+// the value stays. No other process counts at the same time.
+//
+// An error means that nothing was stored. It is a [room.ErrFull] if the share of the owner is full. An
+// unreadable value is an error once, and is then removed, so that it does not block the key forever.
+func (s *Spool) Count(owner, key string, change func(kept []byte) (now []byte, keep time.Duration)) (err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("cannot update a counter: %w", err)
 		}
 	}()
-	dir := s.path(countsDir)
 	if err := ready(s.dir); err != nil {
 		return err
 	}
-	if err := ready(dir); err != nil {
+	if err := ready(s.path(countsDir)); err != nil {
 		return err
 	}
 	lock, err := waitLock(s.path(countsLock), filelock.Exclusive, lockWait)
@@ -52,25 +52,38 @@ func (s *Spool) Count(key string, change func(kept []byte) (now []byte, keep tim
 		return err
 	}
 	defer lock.Close()
-	kept, err := s.Counted(key)
+	name := s.countFile(owner, key)
+	kept, err := s.Counted(owner, key)
 	if err != nil {
-		return errors.Join(err, os.Remove(s.countFile(key)))
+		return errors.Join(err, os.Remove(name))
 	}
 	data, keep := change(kept)
 	switch {
 	case data == nil:
 		return nil
-	case len(data) > MaxCount:
-		return fmt.Errorf("%d bytes exceed the maximum of %d", len(data), MaxCount)
+	case len(data) > counts.MaxBytes:
+		return fmt.Errorf("%d bytes exceed the maximum of %d", len(data), counts.MaxBytes)
 	case kept == nil:
-		sweepCounts(dir, time.Now())
+		now := time.Now()
+		if err := countRoom(filepath.Dir(name), now); err != nil {
+			if errors.Is(err, room.ErrFull) {
+				room.Refuse(s.path(countsFull), now)
+			}
+			return err
+		}
 	}
-	return s.writeCount(key, data, time.Now().Add(min(keep, MaxCountAge)))
+	return s.writeCount(name, data, time.Now().Add(min(keep, counts.MaxAge)))
+}
+
+// CountsRefused returns how many values found no room in the last seven days, and the time of the last
+// one, in the Spool of a directory.
+func CountsRefused(dir string, now time.Time) (n int, last time.Time) {
+	return room.Refusals(filepath.Join(dir, countsFull), now)
 }
 
 // Counted returns the value that [Spool.Count] has stored for a key, or nil. It changes nothing.
-func (s *Spool) Counted(key string) ([]byte, error) {
-	f, err := openRegular(s.countFile(key), os.O_RDONLY)
+func (s *Spool) Counted(owner, key string) ([]byte, error) {
+	f, err := openRegular(s.countFile(owner, key), os.O_RDONLY)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
@@ -78,20 +91,20 @@ func (s *Spool) Counted(key string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, MaxCount+1))
-	if err == nil && len(data) > MaxCount {
-		err = fmt.Errorf("%s is larger than %d bytes", f.Name(), MaxCount)
+	data, err := io.ReadAll(io.LimitReader(f, counts.MaxBytes+1))
+	if err == nil && len(data) > counts.MaxBytes {
+		err = fmt.Errorf("%s is larger than %d bytes", f.Name(), counts.MaxBytes)
 	}
 	return data, err
 }
 
-func (s *Spool) countFile(key string) string {
-	return filepath.Join(s.dir, countsDir, digest.Of([]byte(key))[:32])
+func (s *Spool) countFile(owner, key string) string {
+	share := digest.Of([]byte(owner))
+	return filepath.Join(s.dir, countsDir, share[:2], share[2:32], digest.Of([]byte(key))[:32])
 }
 
-// writeCount replaces the file of a key with a rename, so that a killed process leaves the old
-// count or the new one.
-func (s *Spool) writeCount(key string, data []byte, until time.Time) error {
+// writeCount replaces a file with a rename.
+func (s *Spool) writeCount(name string, data []byte, until time.Time) error {
 	fresh := s.path(countsFresh)
 	_ = os.Remove(fresh) // left by a process that was killed
 	f, err := openRegular(fresh, os.O_WRONLY|os.O_CREATE|os.O_EXCL)
@@ -103,7 +116,7 @@ func (s *Spool) writeCount(key string, data []byte, until time.Time) error {
 		err = os.Chtimes(fresh, until, until)
 	}
 	if err == nil {
-		err = os.Rename(fresh, s.countFile(key))
+		err = os.Rename(fresh, name)
 	}
 	if err != nil {
 		_ = os.Remove(fresh)
@@ -111,52 +124,75 @@ func (s *Spool) writeCount(key string, data []byte, until time.Time) error {
 	return err
 }
 
-// sweepCounts removes expired counts, and counts with an expiry that is too far away because a
-// clock was wrong. Files that cannot be removed now are tried again later.
-func sweepCounts(dir string, now time.Time) {
-	type count struct {
-		name  string
-		until time.Time
+// countRoom makes room for one more value in a share, and makes the share if it is new.
+func countRoom(share string, now time.Time) error {
+	dir, err := os.Open(share)
+	if errors.Is(err, fs.ErrNotExist) {
+		all := filepath.Dir(share)
+		if err := os.MkdirAll(all, 0o700); err != nil {
+			return err
+		}
+		err := room.Make(all, ownersPerDir, func(name string, info fs.FileInfo) bool { return info.IsDir() && shareIsOver(name, info, now) })
+		if err != nil {
+			return err
+		}
+		return os.Mkdir(share, 0o700)
 	}
-	var left []count
-	files, _ := os.ReadDir(dir) // an error still returns the entries that were read
+	if err != nil {
+		return err
+	}
+	names, err := dir.Readdirnames(counts.MaxKeys)
+	_ = dir.Close()
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if len(names) == counts.MaxKeys {
+		if left, _ := expireCounts(share, now); left >= counts.MaxKeys {
+			return counts.Full()
+		}
+	}
+	return nil
+}
+
+// shareIsOver removes the share of an owner whose values have all expired. A share has the time at which
+// that may be so. Each new value sets it back to the present, which costs only another look.
+func shareIsOver(share string, info fs.FileInfo, now time.Time) bool {
+	if wait := info.ModTime().Sub(now); wait > 0 && wait <= counts.MaxAge {
+		return false
+	}
+	left, until := expireCounts(share, now)
+	if left == 0 {
+		return os.Remove(share) == nil
+	}
+	_ = os.Chtimes(share, until, until)
+	return false
+}
+
+// expireCounts removes the expired values of a share, and values with an expiry that is too far away
+// because a clock was wrong. It returns how many are left, and when the last one expires.
+func expireCounts(share string, now time.Time) (left int, until time.Time) {
+	files, _ := os.ReadDir(share) // an error still returns the entries that were read
 	for _, file := range files {
 		info, err := file.Info()
 		if err != nil {
 			continue
 		}
-		c := count{filepath.Join(dir, file.Name()), info.ModTime()}
-		if c.until.Before(now) || c.until.After(now.Add(MaxCountAge)) {
-			_ = os.Remove(c.name)
-		} else {
-			left = append(left, c)
+		over := info.ModTime()
+		if over.Before(now) || over.After(now.Add(counts.MaxAge)) {
+			if os.Remove(filepath.Join(share, file.Name())) == nil {
+				continue
+			}
+		}
+		left++
+		if over.After(until) {
+			until = over
 		}
 	}
-	if len(left) < MaxCounts {
-		return
-	}
-	slices.SortStableFunc(left, func(a, b count) int { return a.until.Compare(b.until) })
-	for _, c := range left[:len(left)-MaxCounts*9/10] { // remove a tenth, so that this is not needed each time
-		_ = os.Remove(c.name)
-	}
+	return left, until
 }
-
-// stopsAge is how long the stop count of a session is stored after its last change.
-const stopsAge = 24 * time.Hour
 
 // Blocked counts how many times in a row a session was kept from stopping, across all processes
 // that reply to its events: see grapnel.Options.
-func (s *Spool) Blocked(key string, again bool) (inARow int, err error) {
-	err = s.Count("stop\x00"+key, func(kept []byte) ([]byte, time.Duration) {
-		if again {
-			inARow, _ = strconv.Atoi(string(kept))
-			inARow = min(max(inARow, 0), 1_000_000) // a missing or damaged count starts at 0
-		}
-		inARow++
-		return strconv.AppendInt(nil, int64(inARow), 10), stopsAge
-	})
-	if err != nil {
-		return 0, fmt.Errorf("cannot count the prevented stops: %w", err)
-	}
-	return inARow, nil
+func (s *Spool) Blocked(session string, again bool) (inARow int, err error) {
+	return counts.Blocked(s, session, again)
 }

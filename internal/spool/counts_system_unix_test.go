@@ -44,7 +44,7 @@ func TestCountSurvivesKill(t *testing.T) {
 			}
 		}
 		_ = cmd.Wait() // it was killed
-		data, err := s.Counted("k")
+		data, err := s.Counted("o", "k")
 		if kept, _ := strconv.Atoi(string(data)); err != nil || kept != counted && kept != counted+1 {
 			t.Fatalf("%q is kept, %v, and it had counted to %d", data, err, counted)
 		}

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/grapnel-dev/grapnel/internal/counts"
 )
 
 // If something other than a file is in the place of a count, Count does not wait for it,
@@ -21,9 +23,9 @@ func TestCountIsNoFile(t *testing.T) {
 		"a directory": func(name string) error { return os.Mkdir(name, 0o700) },
 		"a link":      func(name string) error { return os.Symlink("/etc/passwd", name) },
 		"of nobody":   func(name string) error { return os.WriteFile(name, []byte("1"), 0o000) },
-		"without end": func(name string) error { return os.WriteFile(name, make([]byte, MaxCount+1), 0o600) },
+		"without end": func(name string) error { return os.WriteFile(name, make([]byte, counts.MaxBytes+1), 0o600) },
 		"a killed rest": func(name string) error {
-			return os.WriteFile(filepath.Join(filepath.Dir(name), "..", countsFresh), []byte("1"), 0o400)
+			return os.WriteFile(filepath.Join(filepath.Dir(name), "..", "..", "..", countsFresh), []byte("1"), 0o400)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -31,23 +33,23 @@ func TestCountIsNoFile(t *testing.T) {
 			s, _ := open(t, nil)
 			count(t, s, "k", "1")
 			if name != "a killed rest" {
-				if err := os.Remove(s.countFile("k")); err != nil {
+				if err := os.Remove(s.countFile("o", "k")); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if err := put(s.countFile("k")); err != nil {
+			if err := put(s.countFile("o", "k")); err != nil {
 				t.Fatal(err)
 			}
 			change := func(kept []byte) ([]byte, time.Duration) { return append(kept, '2'), time.Hour }
-			err := s.Count("k", change)
+			err := s.Count("o", "k", change)
 			readable := name == "a killed rest" || name == "of nobody" && os.Geteuid() == 0
 			if (err == nil) != readable {
 				t.Errorf("%v", err)
 			}
-			if err := s.Count("k", change); err != nil {
+			if err := s.Count("o", "k", change); err != nil {
 				t.Errorf("the second time: %v", err)
 			}
-			if data, err := s.Counted("k"); !strings.HasSuffix(string(data), "2") || err != nil {
+			if data, err := s.Counted("o", "k"); !strings.HasSuffix(string(data), "2") || err != nil {
 				t.Errorf("Counted = %q, %v", data, err)
 			}
 		})
@@ -61,7 +63,7 @@ func TestCountIsNoFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Count("k", func([]byte) ([]byte, time.Duration) { return []byte("1"), time.Hour }); err == nil {
+	if err := s.Count("o", "k", func([]byte) ([]byte, time.Duration) { return []byte("1"), time.Hour }); err == nil {
 		t.Error("it counts where a link leads to")
 	}
 	if files, _ := os.ReadDir(elsewhere); len(files) > 0 {
@@ -75,7 +77,7 @@ func TestCountIsNoFile(t *testing.T) {
 		if err := syscall.Mkfifo(filepath.Join(dir, name), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Count("k", func([]byte) ([]byte, time.Duration) { return []byte("1"), time.Hour }); err == nil || !strings.Contains(err.Error(), name) {
+		if err := s.Count("o", "k", func([]byte) ([]byte, time.Duration) { return []byte("1"), time.Hour }); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("a pipe in place of %s: %v, want an error that names it", name, err)
 		}
 	}
@@ -88,7 +90,7 @@ func TestCountPanics(t *testing.T) {
 	count(t, s, "k", "1")
 	func() {
 		defer func() { _ = recover() }()
-		_ = s.Count("k", func([]byte) ([]byte, time.Duration) { panic("at the count") })
+		_ = s.Count("o", "k", func([]byte) ([]byte, time.Duration) { panic("at the count") })
 	}()
 	if was := count(t, s, "k", "2"); was != "1" {
 		t.Errorf("it was %q, want 1", was)

@@ -119,7 +119,7 @@ func play(role []string) error {
 // nothing was counted, and up tries again.
 func (s *Spool) up(key string) (n int, err error) {
 	for end := time.Now().Add(await.Limit); ; {
-		err = s.Count(key, func(kept []byte) ([]byte, time.Duration) {
+		err = s.Count("o", key, func(kept []byte) ([]byte, time.Duration) {
 			n, _ = strconv.Atoi(string(kept))
 			n++
 			return strconv.AppendInt(nil, int64(n), 10), time.Hour

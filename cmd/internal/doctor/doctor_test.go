@@ -159,6 +159,7 @@ func TestJudge(t *testing.T) {
 		}, "log.lost", Bad, "no space left on device", "free space", false},
 		"no records": {claude, func(_ *testing.T, f *facts, _ *agent) { f.unwritable = errors.New("read-only file system") }, "log.unwritable", Bad, "read-only file system", "writable", false},
 		"rootless":   {claude, func(_ *testing.T, f *facts, _ *agent) { f.rootless, f.lastRootless = 3, now }, "sessions.rootless", Warn, "3 events", "seven days", false},
+		"roomless":   {claude, func(_ *testing.T, f *facts, _ *agent) { f.roomless, f.lastRoomless = 3, now }, "state.full", Warn, "3 counts", "new session", false},
 		"homeless":   {claude, func(_ *testing.T, f *facts, _ *agent) { f.homeless = errors.New("user 7 is unknown") }, "user.home", Warn, "user 7 is unknown", "/etc/grapnel/home", false},
 		"pause":      {claude, func(_ *testing.T, f *facts, _ *agent) { f.paused = now.Add(time.Hour) }, "policy.paused", Warn, "only observe", "--off", false},
 		"sandbox":    {claude, func(_ *testing.T, f *facts, _ *agent) { f.boxes = []box{{hook: "g", holds: "sandbox: reads x"}} }, "sandbox.held", OK, "hook g, sandbox: reads x", "", false},

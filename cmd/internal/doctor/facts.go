@@ -41,6 +41,9 @@ type facts struct {
 	rootless     int       // events of the last seven days in sessions without a stored root
 	lastRootless time.Time // time of the last of them
 
+	roomless     int       // counts of the last seven days that found no room in the state of their session or hook
+	lastRoomless time.Time // time of the last of them
+
 	losses     spool.Losses // replies of the last seven days without a Record
 	unwritable error        // why no Record can be stored now
 

@@ -86,6 +86,7 @@ func gather(ctx context.Context, req *Request) (*facts, error) {
 		}
 	}
 	f.rootless, f.lastRootless = req.Place.RootsRefused(req.Now)
+	f.roomless, f.lastRoomless = spool.CountsRefused(req.Place.Spool(), req.Now)
 	f.losses, f.unwritable = spool.ReadLosses(req.Place.Spool(), req.Now), spool.Unwritable(req.Place.Spool())
 	if f.before, err = readMemory(memoryFile(req.Place.State)); err != nil {
 		f.beforeTo = err.Error()

@@ -110,6 +110,12 @@ func judgePolicy(f *facts) []Finding {
 			Why: "in these sessions, a project's policy stops applying when the agent leaves the project directory", Hint: "grapnel log shows these sessions; a new one gets a root when old ones have been idle for seven days",
 		})
 	}
+	if f.roomless > 0 {
+		found = append(found, Finding{
+			ID: "state.full", Level: Warn, What: fmt.Sprintf("%s found no room in the state of its session or hook, last %s", printable.Count(f.roomless, "count"), minute(f.lastRoomless)),
+			Why: "it stores the maximum, so its guards ask a person; other sessions are not affected", Hint: "grapnel log --decision ask shows these calls; a new session has room again",
+		})
+	}
 	found = append(found, judgeLosses(f)...)
 	for _, why := range f.broken {
 		found = append(found, Finding{

@@ -186,8 +186,8 @@ func (l endingRecorder) Grace() time.Duration {
 type readOnlyCounter struct{ spool *spool.Spool }
 
 // Count calls change with the stored value and drops the result.
-func (l readOnlyCounter) Count(key string, change func([]byte) ([]byte, time.Duration)) error {
-	kept, err := l.spool.Counted(key)
+func (l readOnlyCounter) Count(owner, key string, change func([]byte) ([]byte, time.Duration)) error {
+	kept, err := l.spool.Counted(owner, key)
 	if err == nil {
 		change(kept)
 	}
@@ -195,4 +195,4 @@ func (l readOnlyCounter) Count(key string, change func([]byte) ([]byte, time.Dur
 }
 
 // Counted returns the stored value.
-func (l readOnlyCounter) Counted(key string) ([]byte, error) { return l.spool.Counted(key) }
+func (l readOnlyCounter) Counted(owner, key string) ([]byte, error) { return l.spool.Counted(owner, key) }
