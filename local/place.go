@@ -167,7 +167,7 @@ func Absolute(names []string) []string {
 // Request returns a request that loads files with the packs and the state of the place. command
 // constructs the hooks of programs; nil leaves programs out.
 func (p Place) Request(files []policy.File, command func(policyfile.Command) grapnel.Hook) policy.Request {
-	return policy.Request{Files: files, Packs: packs.All(), Always: packs.Always(), Snapshots: p.Snapshots(), Trusts: p.Trusts(), State: p.State, Home: p.Home, Command: command, Contain: containing, Groups: p.groups}
+	return policy.Request{Files: files, Packs: packs.All(), Always: packs.Always(), Snapshots: p.Snapshots(), Trusts: p.Trusts(), State: p.State, Home: p.Home, Command: command, Contain: containing, Groups: p.groups, Announced: true}
 }
 
 // Reach returns what managed policies and the user's policy open for outbound requests.

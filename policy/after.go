@@ -33,7 +33,8 @@ type past struct {
 	name   string
 	now    func() time.Time
 
-	allow bool // the hook's action is `allow`
+	allow     bool // the hook's action is `allow`
+	announced bool // an `until:` for a result needs a call that was announced
 
 	counter Counter // see together
 }
@@ -81,6 +82,7 @@ func newPast(h *policyfile.Hook, source grapnel.Source, m *match.Matcher, as mat
 				return nil, err
 			}
 			s.until = &until
+			f.announced = f.announced || m.Facts.Announced && until.results()
 		}
 		f.steps = append(f.steps, s)
 	}
@@ -103,7 +105,13 @@ func (h *happening) fits(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
 	return h.m.Match(ev, v)
 }
 
-// kinds returns the kinds of the events that can begin or cancel a step.
+// results reports whether results of calls are among the selected events.
+func (h *happening) results() bool {
+	return slices.Contains(h.on, grapnel.ToolAfter) || slices.Contains(h.on, grapnel.ToolFailed)
+}
+
+// kinds returns the kinds of the events that can begin or cancel a step, or announce a call whose result
+// can cancel one.
 func (f *past) kinds() []grapnel.Kind {
 	var kinds []grapnel.Kind
 	add := func(on []grapnel.Kind) {
@@ -120,6 +128,9 @@ func (f *past) kinds() []grapnel.Kind {
 		add(f.steps[i].Event)
 		if f.steps[i].Until != nil {
 			add(f.steps[i].Until.Event)
+			if f.announced {
+				add([]grapnel.Kind{grapnel.ToolBefore})
+			}
 		}
 	}
 	return kinds
@@ -311,7 +322,8 @@ func readMarks(kept []byte, steps int) ([]mark, error) {
 		if m.at, err = strconv.ParseInt(words[0], 10, 64); err == nil {
 			m.steps, err = strconv.ParseUint(words[4], 16, 64)
 		}
-		if err != nil || m.at < 0 || m.steps == 0 || m.steps>>steps != 0 || len(m.shared) > 4*maxShared {
+		bits := steps + 1 // one for announcements
+		if err != nil || m.at < 0 || m.steps == 0 || m.steps>>bits != 0 || len(m.shared) > 4*maxShared+2 {
 			return nil, fmt.Errorf("line %d has an invalid number", len(marks)+1)
 		}
 		marks = append(marks, m)
@@ -360,7 +372,16 @@ func (k *marker) Match(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
 		return false, err
 	}
 	begins, ends, err := f.bears(ev, v)
-	return begins|ends != 0, err
+	return begins|ends != 0 || err == nil && f.announces(ev), err
+}
+
+// announces reports whether an event announces a call whose result may cancel a step that has begun.
+func (f *past) announces(ev *grapnel.Event) bool {
+	if !f.announced || ev.Kind != grapnel.ToolBefore {
+		return false
+	}
+	kept, err := counted(f.counter, f.owner(ev), f.key(ev))
+	return err != nil || len(kept) > 0
 }
 
 // Explain returns the purpose of the hook.
@@ -439,6 +460,9 @@ func (k *marker) Mark(_ context.Context, came *grapnel.Event, v *grapnel.Verdict
 	ev := happened(came, v)
 	stopped := blocked(ev, v)
 	begins &= f.counting(stopped)
+	if !stopped && f.announces(ev) {
+		begins |= f.announcement()
+	}
 	now := f.markOf(ev)
 	now.steps = begins
 	for i := range f.steps {
@@ -450,6 +474,9 @@ func (k *marker) Mark(_ context.Context, came *grapnel.Event, v *grapnel.Verdict
 			}
 		}
 	}
+	if begins&f.announcement() != 0 {
+		now.shared = append(now.shared, callDigest(came), callDigest(ev))
+	}
 	key := f.key(ev)
 	var broken error
 	err = f.counter.Count(f.owner(ev), key, func(kept []byte) ([]byte, time.Duration) {
@@ -459,6 +486,13 @@ func (k *marker) Mark(_ context.Context, came *grapnel.Event, v *grapnel.Verdict
 		}
 		before := len(marks)
 		marks = f.age(marks)
+		if ends != 0 && moment(ev.Kind) == grapnel.ToolAfter && f.announced {
+			if i := f.announcing(marks, &now, callDigest(ev)); i < 0 {
+				ends = 0
+			} else if marks[i].steps &^= f.announcement(); marks[i].steps == 0 { // one result for each call
+				marks = without(marks, i)
+			}
+		}
 		same := find(marks, &now)
 		if stopped && begins == 0 {
 			if same < 0 && before == len(marks) && broken == nil {
@@ -490,6 +524,33 @@ func (k *marker) Mark(_ context.Context, came *grapnel.Event, v *grapnel.Verdict
 		return err
 	}
 	return broken
+}
+
+// announcement is the bit of a mark that says that a call was announced.
+func (f *past) announcement() uint64 {
+	if !f.announced {
+		return 0
+	}
+	return 1 << len(f.steps)
+}
+
+// announcing returns the index of the mark that announced the call of a result, or -1.
+func (f *past) announcing(marks []mark, now *mark, call string) int {
+	return slices.IndexFunc(marks, func(m mark) bool {
+		sameID := m.call.ID == now.call.ID || m.call.What == "" || now.call.What == "" // without What, the ID is one of the event
+		return m.steps&f.announcement() != 0 && sameID && slices.Contains(m.shared, call)
+	})
+}
+
+// callDigest identifies a call by what it does, since some agents have no IDs, and its announcement and its
+// result may have other inputs.
+func callDigest(ev *grapnel.Event) string {
+	t := match.OrZero(ev.Tool)
+	parts := append([]string{"call", ev.Session.ID, t.CanonicalName()}, t.Commands...)
+	if len(t.Commands) == 0 {
+		parts = append(parts, string(t.Input))
+	}
+	return shortDigest(parts...)
 }
 
 // counting returns the steps, as a bit set, that count an event that was blocked, or one that was
@@ -540,10 +601,10 @@ func (f *past) bound(marks []mark) []mark {
 	if len(marks) <= maxMarks {
 		return marks
 	}
-	var counts [maxSteps]int
+	var counts [maxSteps + 1]int
 	most = 0
 	for i := range marks {
-		for s := range f.steps {
+		for s := range len(f.steps) + 1 { // and announcements
 			if marks[i].steps&(1<<s) != 0 {
 				if counts[s]++; counts[s] > counts[most] {
 					most = s

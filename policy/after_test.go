@@ -27,11 +27,16 @@ import (
 // newAfter returns a policy in an engine, with a clock of the test.
 func newAfter(t anyTest, hooks string, counter Counter) *limited {
 	t.Helper()
+	return newAfterIn(t, hooks, &match.FactCache{}, counter)
+}
+
+func newAfterIn(t anyTest, hooks string, facts *match.FactCache, counter Counter) *limited {
+	t.Helper()
 	p, errs := Parse("p.yaml", []byte("version: 1\nhooks:\n"+hooks))
 	if len(errs) > 0 {
 		t.Fatalf("%s: %v", hooks, errs)
 	}
-	specs, err := (&builder{Policy: p, facts: &match.FactCache{}}).build(grapnel.Source{Name: "p.yaml", File: "p.yaml"})
+	specs, err := (&builder{Policy: p, facts: facts}).build(grapnel.Source{Name: "p.yaml", File: "p.yaml"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,8 +47,8 @@ const (
 // and a key. Count calls change with the stored bytes; nil = nothing is stored. It stores the bytes that
 // change returns for at least the duration keep; if change returns nil, the stored bytes stay as they
 // were. No other caller can change the value meanwhile. Count calls change exactly once; an error means
-// that nothing was stored. An owner may store a limited number of values, and cannot remove those of
-// others. Count is safe for concurrent use.
+// that nothing was stored. An owner may store a limited number of values, and cannot remove what another
+// one stored. Count is safe for concurrent use.
 type Counter interface {
 	Count(owner, key string, change func(kept []byte) (now []byte, keep time.Duration)) error
 }

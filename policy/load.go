@@ -57,6 +57,11 @@ type Request struct {
 	// file without a snapshot is used at once. Commands that show or test a policy leave it false.
 	Settled bool
 
+	// Announced is for programs that receive events from outside, where a model could run them with
+	// an event of its own: the result of a call then counts for `until:` only if the call was
+	// announced before, and was not blocked.
+	Announced bool
+
 	// Event, if not nil, is the only event that the Set is used for. Hooks that cannot match it are
 	// skipped, which saves time.
 	Event *grapnel.Event
@@ -190,7 +195,7 @@ func Load(req Request) Set {
 
 func (req Request) loadAll() Set { //nolint:gocognit // the order of the steps is the order of precedence of the files
 	var set Set
-	req.facts = &match.FactCache{Clock: req.Now}
+	req.facts = &match.FactCache{Clock: req.Now, Announced: req.Announced}
 	if req.Counter == nil {
 		req.Counter = &counts.Memory{}
 	}

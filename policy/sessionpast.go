@@ -336,6 +336,9 @@ func (r *pastRecorder) Mark(_ context.Context, came *grapnel.Event, v *grapnel.V
 		}
 		return kept, keepPast
 	})
+	if did.none() {
+		wrong = nil // without a place for its state, Grapnel only knows the call itself, and each event says so
+	}
 	return errors.Join(err, wrong, broken)
 }
 
@@ -347,6 +350,10 @@ type deeds struct {
 	deleted []string
 	moves   []movedPath
 	texts   map[string]shell.Text
+}
+
+func (d *deeds) none() bool {
+	return len(d.decided)+len(d.made)+len(d.moves)+len(d.texts) == 0
 }
 
 // did returns what a call does with files.

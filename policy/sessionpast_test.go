@@ -306,9 +306,9 @@ func TestSessionPastWithoutRoom(t *testing.T) {
 
 	broken := newPastSession(t, noDelete)
 	broken.fails = errors.New("no space left on device")
-	for _, line := range []string{"git status", "echo 'rm -rf /' > x.sh"} {
-		if got := broken.shell(line); got != grapnel.Ask {
-			t.Errorf("%s on a full disk: %v, want ask", line, got)
+	for line, want := range map[string]grapnel.Decision{"git status": grapnel.None, "echo 'rm -rf /' > x.sh": grapnel.Ask, "ln -s / build": grapnel.Ask} {
+		if got := broken.shell(line); got != want {
+			t.Errorf("%s on a full disk: %v, want %v", line, got, want)
 		}
 	}
 }

@@ -212,6 +212,10 @@ type FactCache struct {
 	Past    PastOf
 	Session SessionOf // nil = not known
 
+	// Announced says that events come from a program that a model can run, too. The result of a call
+	// then counts for `until:` only if the call was announced before.
+	Announced bool
+
 	// In the cache of a rule that is compiled later: the cache of the other rules.
 	first *FactCache
 
