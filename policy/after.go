@@ -258,7 +258,7 @@ func (f *past) counts(m *mark, i int, self *mark, ev *grapnel.Event) bool {
 		again := s.Blocked && shared(shortDigest("below", linesOf(ev))) // the same line is no other way
 		return len(m.shared) > 0 && !again && f.anyAbove(facts, shared)
 	case "run":
-		return slices.ContainsFunc(f.runFiles(facts), func(name string) bool { return shared(shortDigest("run", name)) })
+		return above(f.runFiles(facts), func(name string) bool { return shared(shortDigest("run", name)) })
 	}
 	return slices.ContainsFunc(sharedWords(facts, s.Same), shared)
 }

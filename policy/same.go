@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"path"
 	"path/filepath"
 	"slices"
@@ -39,18 +40,24 @@ func sharedWords(f *match.Facts, word string) []string {
 		words = []string{t.CanonicalName() + "\x00" + input}
 	case "tool":
 		words = []string{t.CanonicalName()}
-	case "path", "run":
+	case "path":
 		for _, p := range f.Paths() {
 			words = append(words, p.Real)
+		}
+		words = append(words, programFiles(f)...)
+		words = append(words, f.Former(words)...)
+	case "run":
+		for _, p := range f.Paths() {
+			if p.Use() != shell.UseRead && !surrounds(f.Event, p.Real) {
+				words = append(words, p.Real)
+			}
 		}
 		words = append(words, programFiles(f)...)
 		words = append(words, f.Former(words)...)
 	case "below":
 		words = append(words, linesOf(f.Event))
 		for _, name := range namedFiles(f, nil) {
-			// A whole home directory says nothing about the files of the project in it.
-			around := func(dir string) bool { return relativeTo(name, dir) != dir }
-			if !around(f.Event.Session.CWD) && !around(home.Expand("~")) {
+			if !surrounds(f.Event, name) {
 				words = append(words, name)
 			}
 		}
@@ -71,6 +78,12 @@ func sharedWords(f *match.Facts, word string) []string {
 		}
 	}
 	return shared
+}
+
+// surrounds reports whether a path is the working directory, the home directory or above one of them. Such a
+// path says nothing about the files of a project in it.
+func surrounds(ev *grapnel.Event, name string) bool {
+	return relativeTo(name, ev.Session.CWD) != ev.Session.CWD || relativeTo(name, home.Expand("~")) != home.Expand("~")
 }
 
 // linesOf returns the shell lines of a call as one text. It begins as no path does.
@@ -115,9 +128,14 @@ func namedFiles(f *match.Facts, m *match.Matcher) []string {
 // anyAbove reports whether test is true for the digest of a path that the call names, or of a
 // directory above it.
 func (f *past) anyAbove(facts *match.Facts, test func(digest string) bool) bool {
-	for _, name := range namedFiles(facts, f.Matcher) {
+	return above(namedFiles(facts, f.Matcher), func(name string) bool { return test(shortDigest("below", name)) })
+}
+
+// above reports whether test is true for one of the paths, or for a directory above one.
+func above(names []string, test func(name string) bool) bool {
+	for _, name := range names {
 		for range maxAbove {
-			if test(shortDigest("below", name)) {
+			if test(name) {
 				return true
 			}
 			up := filepath.Dir(name)
@@ -131,7 +149,7 @@ func (f *past) anyAbove(facts *match.Facts, test func(digest string) bool) bool 
 }
 
 // runFiles returns the files that the commands of the hook run or install. A command that runs one
-// file only reads the others.
+// file only reads the others. One that names none, such as make, runs those of its directory.
 func (f *past) runFiles(facts *match.Facts) (names []string) {
 	add := func(name string) { names = append(names, match.ResolvePath(name, facts.Event, facts.RealDir)...) }
 	for _, script := range facts.Scripts() {
@@ -142,6 +160,7 @@ func (f *past) runFiles(facts *match.Facts) (names []string) {
 			if !f.MatchesCommand(facts, script, i) {
 				continue
 			}
+			before := len(names)
 			names = append(names, programFile(facts, &script.Commands[i])...)
 			files := script.Files(i)
 			runs := slices.ContainsFunc(files, func(file shell.File) bool { return file.Use == shell.UseExecute })
@@ -149,6 +168,9 @@ func (f *past) runFiles(facts *match.Facts) (names []string) {
 				if file.Use == shell.UseExecute || !runs && (file.Use == shell.UseAny || file.Use == shell.UseWrite) {
 					add(file.Path)
 				}
+			}
+			if len(names) == before {
+				add(cmp.Or(script.Place(i), "."))
 			}
 		}
 	}

@@ -63,6 +63,7 @@ type pastFiles struct {
 type movedPath struct {
 	From, To string
 	At       time.Time
+	Copied   bool // or unpacked: From is still there
 }
 
 // readPast decodes a stored value.
@@ -76,9 +77,9 @@ func readPast(kept []byte) (past pastFiles, err error) {
 			past.Decided = append(past.Decided, fields[1])
 		case len(fields) == 2 && fields[0] == "made":
 			past.Made = append(past.Made, fields[1])
-		case len(fields) == 3:
+		case len(fields) == 3 || len(fields) == 4 && fields[3] == "copied":
 			at, wrong := strconv.ParseInt(fields[0], 10, 64)
-			past.Moves, err = append(past.Moves, movedPath{fields[1], fields[2], time.Unix(0, at)}), errors.Join(err, wrong)
+			past.Moves, err = append(past.Moves, movedPath{fields[1], fields[2], time.Unix(0, at), len(fields) == 4}), errors.Join(err, wrong)
 		default:
 			err = errors.Join(err, errors.New("a line has the wrong number of fields"))
 		}
@@ -111,20 +112,35 @@ func (p *sessionPast) of(ev *grapnel.Event, scripts func() []*shell.Script) *she
 		return nil
 	}
 	lines := scripts()
-	past := &shell.Past{Moved: p.moved(ev, files.Moves, lines), Texts: func(name string) []shell.Text { return p.texts(ev, &files, name) }}
+	past := &shell.Past{
+		Texts: func(name string) []shell.Text { return p.texts(ev, &files, name) },
+		Unchanged: func(name string) bool {
+			info, err := os.Stat(name)
+			return err == nil && !files.changed(info)
+		},
+	}
+	past.Moved, past.Copied = p.moved(ev, files.Moves, lines)
 	runs := func(name string) bool { return len(past.Texts(name)) > 0 }
-	if len(past.Moved) == 0 && !slices.ContainsFunc(lines, func(s *shell.Script) bool { return slices.ContainsFunc(s.Runs(), runs) }) {
+	if len(past.Moved)+len(past.Copied) == 0 && !slices.ContainsFunc(lines, func(s *shell.Script) bool { return slices.ContainsFunc(s.Runs(), runs) }) {
 		return nil
 	}
 	return past
 }
 
-// moved returns the moves that concern names in lines, in the order in which they happened.
-func (p *sessionPast) moved(ev *grapnel.Event, moves []movedPath, lines []*shell.Script) (list []shell.Move) {
+// changed reports whether a file may have changed since the session began.
+func (f *pastFiles) changed(info fs.FileInfo) bool {
+	return !stamp.Changed(info).Before(f.Began.Add(-coarseClock))
+}
+
+// moved returns the moves and the copies that concern names in lines, in the order in which they happened.
+func (p *sessionPast) moved(ev *grapnel.Event, moves []movedPath, lines []*shell.Script) (moved, copied []shell.Move) {
 	if len(moves) == 0 {
-		return nil
+		return nil, nil
 	}
 	names, all := namesIn(lines)
+	for element := range elements(ev.Session.CWD) {
+		names[element] = true
+	}
 	for _, m := range slices.Backward(moves) {
 		named := all
 		for element := range elements(m.To) { // the line may name a directory above it
@@ -134,13 +150,18 @@ func (p *sessionPast) moved(ev *grapnel.Event, moves []movedPath, lines []*shell
 			continue
 		}
 		names[filepath.Base(m.From)] = true // which may have been moved before
-		list = append(list, shell.Move{From: m.From, To: m.To})
+		if m.Copied {
+			copied = append(copied, shell.Move{From: m.From, To: m.To})
+			continue
+		}
+		moved = append(moved, shell.Move{From: m.From, To: m.To})
 		if from, to := relativeTo(ev.Session.CWD, m.From), relativeTo(ev.Session.CWD, m.To); to != m.To {
-			list = append(list, shell.Move{From: from, To: to})
+			moved = append(moved, shell.Move{From: from, To: to})
 		}
 	}
-	slices.Reverse(list)
-	return list
+	slices.Reverse(moved)
+	slices.Reverse(copied)
+	return moved, copied
 }
 
 func elements(path string) iter.Seq[string] {
@@ -184,7 +205,7 @@ func (p *sessionPast) files(ev *grapnel.Event) match.SessionFiles {
 	return match.SessionFiles{
 		Made: func(path string) bool {
 			return slices.ContainsFunc(past.Made, func(made string) bool { return within(made, path) }) &&
-				!slices.ContainsFunc(past.Moves, func(m movedPath) bool { return within(path, m.To) || within(m.To, path) })
+				!slices.ContainsFunc(past.Moves, func(m movedPath) bool { return !m.Copied && (within(path, m.To) || within(m.To, path)) })
 		},
 		Wrote: func(path string) bool { return slices.Contains(past.Decided, path) },
 	}
@@ -215,7 +236,7 @@ func gone(name string) bool {
 func (p *sessionPast) texts(ev *grapnel.Event, past *pastFiles, name string) (texts []shell.Text) {
 	path := match.RealPath(home.Absolute(name, ev.Session.CWD))
 	for range maxFormer {
-		texts = append(texts, p.textsOf(ev, past.Began, path)...)
+		texts = append(texts, p.textsOf(ev, past, path)...)
 		i := slices.IndexFunc(past.Moves, func(m movedPath) bool { return m.To == path })
 		if i < 0 {
 			break
@@ -226,10 +247,10 @@ func (p *sessionPast) texts(ev *grapnel.Event, past *pastFiles, name string) (te
 }
 
 // textsOf returns the content of a changed file, and the text that a call has just written to it.
-func (p *sessionPast) textsOf(ev *grapnel.Event, began time.Time, path string) (texts []shell.Text) {
+func (p *sessionPast) textsOf(ev *grapnel.Event, past *pastFiles, path string) (texts []shell.Text) {
 	written, pending := p.pending(ev, path)
 	info, err := os.Stat(path)
-	if err == nil && info.Mode().IsRegular() && (pending || !stamp.Changed(info).Before(began.Add(-coarseClock))) {
+	if err == nil && info.Mode().IsRegular() && (pending || past.changed(info)) {
 		if content, err := readfile.Regular(path, maxPastRead); err == nil && !isBinary(content) {
 			texts = append(texts, shell.Text{Text: string(content)})
 		}
@@ -298,8 +319,8 @@ func (r *pastRecorder) Match(came *grapnel.Event, v *grapnel.Verdict) (bool, err
 	return !ok, nil
 }
 
-// writers are parts of shell lines that write, make, link, move or delete files without a redirection.
-var writers = []string{"tee", "mv", "ln", "cp", "mount", "curl", "wget", "install", "rm", "sed -i", "mkdir", "clone", "worktree", "move", "rename"}
+// writers are parts of shell lines that write, make, link, move, copy or delete files without a redirection.
+var writers = []string{"tee", "mv", "ln", "cp", "mount", "curl", "wget", "install", "rm", "sed -i", "mkdir", "clone", "worktree", "move", "rename", "tar ", "zip", "7z", "xz", "rsync", "dd "}
 
 // mayWrite reports whether a shell line may write, link, move or delete a file. It may report true
 // for a line that does not. Most lines are ruled out here without parsing them.
@@ -399,6 +420,9 @@ func (d *deeds) line(script *shell.Script) {
 				}
 			}
 		}
+		for _, c := range script.Copies(i) {
+			d.move(c, true)
+		}
 	}
 	for _, w := range script.Wrote() {
 		if path := d.write(w.Name); path != "" {
@@ -406,9 +430,13 @@ func (d *deeds) line(script *shell.Script) {
 		}
 	}
 	for _, m := range script.Moved() {
-		if from, to := home.Absolute(m.From, d.cwd), home.Absolute(m.To, d.cwd); storable(from) && storable(to) {
-			d.moves = append(d.moves, movedPath{From: from, To: to})
-		}
+		d.move(m, false)
+	}
+}
+
+func (d *deeds) move(m shell.Move, copied bool) {
+	if from, to := home.Absolute(m.From, d.cwd), home.Absolute(m.To, d.cwd); storable(from) && storable(to) {
+		d.moves = append(d.moves, movedPath{From: from, To: to, Copied: copied})
 	}
 }
 
@@ -451,7 +479,9 @@ func absent(name string) bool {
 // add adds what a call did, and reports whether anything changed.
 func (f *pastFiles) add(d *deeds, now time.Time) (changed bool) {
 	drop := func(m movedPath) bool {
-		return slices.Contains(d.deleted, m.To) || slices.ContainsFunc(d.moves, func(n movedPath) bool { return n.To == m.To })
+		return slices.Contains(d.deleted, m.To) || slices.ContainsFunc(d.moves, func(n movedPath) bool {
+			return n.To == m.To && (n.From == m.From || !n.Copied && !m.Copied)
+		})
 	}
 	moves := len(f.Moves)
 	f.Moves = slices.DeleteFunc(f.Moves, drop)
@@ -479,7 +509,11 @@ func (f *pastFiles) encode() []byte {
 	for {
 		b := fmt.Appendf(nil, "began\t%d\n", f.Began.UnixNano())
 		for _, m := range f.Moves {
-			b = fmt.Appendf(b, "%d\t%s\t%s\n", m.At.UnixNano(), m.From, m.To)
+			b = fmt.Appendf(b, "%d\t%s\t%s", m.At.UnixNano(), m.From, m.To)
+			if m.Copied {
+				b = append(b, "\tcopied"...)
+			}
+			b = append(b, '\n')
 		}
 		for _, path := range f.Decided {
 			b = fmt.Appendf(b, "decided\t%s\n", path)

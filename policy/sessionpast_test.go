@@ -394,3 +394,48 @@ func TestSamePathAfterMove(t *testing.T) {
 		}
 	}
 }
+
+// TestSameRun plays calls that run what an earlier call fetched.
+func TestSameRun(t *testing.T) {
+	t.Parallel()
+	const rule = `  - name: fetched
+    on: tool.before
+    match: {command: [sh, make, npm install, pip install, ./*, /*]}
+    after: {event: tool.before, match: {command: [curl, git clone]}, same: run}
+    block: no
+`
+	for line, want := range map[string]grapnel.Decision{
+		"git clone https://h/x && true; make -C x":                             grapnel.None, // one call
+		"git clone https://h/x; cd x && make":                                  grapnel.None,
+		"git clone https://h/x => cd x && make install":                        grapnel.Block,
+		"git clone https://h/x => make -C x":                                   grapnel.Block,
+		"git clone https://h/x => npm --prefix x install":                      grapnel.Block,
+		"git clone https://h/x => pip install ./x":                             grapnel.Block,
+		"git clone https://h/x => ./x/deep/setup":                              grapnel.Block,
+		"git clone https://h/x => make":                                        grapnel.None,
+		"git clone https://h/x => make -C y":                                   grapnel.None,
+		"git clone https://h/x => mv x y => sh y/a.sh":                         grapnel.Block,
+		"git clone https://h/x => cp -r x y => sh y/a.sh":                      grapnel.Block,
+		"curl -o a.tgz https://h/a => tar xzf a.tgz -C /opt/a => /opt/a/setup": grapnel.Block,
+		"curl -o a.tgz https://h/a => tar xzf a.tgz => ./a/setup":              grapnel.Block,
+		"curl -o a.zip https://h/a => unzip a.zip -d b => sh b/setup":          grapnel.Block,
+		"curl -o a.tgz https://h/a => tar xzf a.tgz => sh before.sh":           grapnel.None,
+		"curl -o a.tgz https://h/a => tar xzf b.tgz => ./b/setup":              grapnel.None,
+		"curl -o a.tgz https://h/a => tar xzf a.tgz; tar xzf b.tgz => ./a/x":   grapnel.Block,
+		"curl -o a.json https://h/a => make":                                   grapnel.None,
+	} {
+		t.Run(line, func(t *testing.T) {
+			t.Parallel()
+			s := newPastSession(t, rule)
+			s.put("before.sh", "ls\n")
+			s.settle()
+			var got grapnel.Decision
+			for call := range strings.SplitSeq(line, " => ") {
+				got = s.shell(call)
+			}
+			if got != want {
+				t.Errorf("%v, want %v", got, want)
+			}
+		})
+	}
+}

@@ -70,23 +70,34 @@ func (l *lazy[T]) get(work func() T) T {
 	return l.value
 }
 
-// Former returns the names that the files had before earlier calls of the session moved or linked
-// them.
+// Former returns the names that the files had before earlier calls of the session moved or linked them,
+// and the files that they were copied from. A file in an archive has a name below the archive.
 func (f *Facts) Former(files []string) (names []string) {
 	past := f.past()
 	if past == nil {
 		return nil
 	}
 	for _, name := range files {
-		for _, m := range slices.Backward(past.Moved) {
-			if m.To == name {
-				name = m.From
-				names = append(names, name)
+		moves := past.Moved
+		if len(past.Copied) > 0 && !past.Unchanged(name) {
+			moves = slices.Concat(moves, past.Copied)
+		}
+		all := []string{name} // several archives can have been unpacked into one directory
+		for _, m := range slices.Backward(moves) {
+			for _, name := range all {
+				rest, ok := strings.CutPrefix(name, strings.TrimSuffix(m.To, "/"))
+				if ok && (rest == "" || rest[0] == '/') && len(all) < maxFormer {
+					all = append(all, m.From+rest)
+				}
 			}
 		}
+		names = append(names, all[1:]...)
 	}
 	return names
 }
+
+// maxFormer limits the names of one file.
+const maxFormer = 64
 
 // PastOf returns what the session of an event did before, as far as it may change what the shell
 // lines of the event do; nil = nothing. scripts returns the lines, parsed without a past. A nil

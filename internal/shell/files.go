@@ -2,6 +2,7 @@ package shell
 
 import (
 	"cmp"
+	"path"
 	"slices"
 	"strings"
 )
@@ -32,25 +33,78 @@ const maxFiles = 8192
 func (s *Script) Files(i int) []File {
 	s.filesLock.Lock()
 	defer s.filesLock.Unlock()
+	return s.found(i).files
+}
+
+// Place returns the directory in which s.Commands[i] works, relative to the start of the line: "" or the
+// directory of an option such as make -C.
+func (s *Script) Place(i int) string {
+	s.filesLock.Lock()
+	defer s.filesLock.Unlock()
+	return s.found(i).place
+}
+
+// found needs the lock.
+func (s *Script) found(i int) *foundFiles {
 	if s.files == nil {
 		s.files = make([]foundFiles, len(s.Commands))
 	}
-	if f := &s.files[i]; !f.known {
-		f.known, f.files = true, s.Commands[i].Files()
+	f := &s.files[i]
+	if !f.known {
+		f.known = true
+		f.files, f.place = s.Commands[i].filesAndPlace()
 	}
-	return s.files[i].files
+	return f
 }
 
 type foundFiles struct {
 	known bool
 	files []File
+	place string
 }
+
+// Copies returns what s.Commands[i] copies or unpacks to where.
+func (s *Script) Copies(i int) (copies []Move) {
+	c := &s.Commands[i]
+	if !has("cp install rsync tar bsdtar unzip 7z gunzip bunzip2 unxz unzstd dd copy-item expand-archive ditto", c.key) {
+		return nil
+	}
+	var from, to []string
+	for _, f := range s.Files(i) {
+		switch {
+		case f.Glob:
+		case f.Use == UseRead:
+			from = append(from, f.Path)
+		case f.Use == UseWrite:
+			to = append(to, f.Path)
+		}
+	}
+	if len(to) == 0 {
+		to = []string{cmp.Or(s.Place(i), ".")}
+	}
+	for _, a := range from {
+		for _, b := range to {
+			if a != b && len(copies) < maxCopies {
+				copies = append(copies, Move{From: a, To: b})
+			}
+		}
+	}
+	return copies
+}
+
+// maxCopies limits the copies of one command.
+const maxCopies = 64
 
 // Files lists the files that a command names in its redirections and in its words. The table says
 // which words of a program are files. For a program that is not in the table, every word that
 // looks like a path is a file with the use UseAny. Computed words are left out, except for words
 // that begin with the home or the working directory.
 func (c *Command) Files() []File {
+	files, _ := c.filesAndPlace()
+	return files
+}
+
+func (c *Command) filesAndPlace() (files []File, place string) {
 	row := rowOf(c.key)
 	if row == nil {
 		row = anyProgram
@@ -59,14 +113,48 @@ func (c *Command) Files() []File {
 	rows := row.path(c.Args)
 	last := rows[len(rows)-1]
 	if last.files == "" && (row.wraps() || last.wraps()) {
-		return f.files
+		return f.files, c.Dir
 	}
 	f.row = last
 	f.scan(rows)
-	if has("wget curl aria2c", c.key) {
+	switch {
+	case has("wget curl aria2c", c.key):
 		f.downloads(rows)
+	case has("git gh glab", c.key):
+		f.clone()
 	}
-	return f.files
+	if f.below == "" {
+		return f.files, c.Dir
+	}
+	place = join(c.Dir, f.below)
+	if has("tar bsdtar", c.key) && slices.ContainsFunc(c.Args, extracts) {
+		f.files = append(f.files, File{Path: place, Use: UseWrite})
+	}
+	return f.files, place
+}
+
+// clone records the directory of a clone, which has the name of its address: git clone https://host/x.git
+// writes x.
+func (f *fileScan) clone() {
+	at := slices.IndexFunc(f.Args, func(w Word) bool { return w.Literal && w.Text == "clone" })
+	if at < 0 || f.key == "git" && at > 2 || f.key != "git" && (at != 1 || f.Args[0].Text != "repo") {
+		return
+	}
+	for i, w := range f.Args[at+1:] {
+		text, ok := knownText(w)
+		if !ok || strings.HasPrefix(text, "-") || !strings.ContainsAny(text, "/:") {
+			continue
+		}
+		name := path.Base(strings.TrimSuffix(strings.TrimRight(text, "/"), ".git"))
+		name = name[strings.LastIndexByte(name, ':')+1:]
+		if rest := f.Args[at+1+i+1:]; len(rest) > 0 && rest[0].Literal && !strings.HasPrefix(rest[0].Text, "-") {
+			name = rest[0].Text
+		}
+		if !slices.ContainsFunc(f.files, func(file File) bool { return file.Path == name && file.Use == UseWrite }) {
+			f.add(name, UseWrite, false)
+		}
+		return
+	}
 }
 
 // downloads records the files that a download names after its addresses: wget https://host/x.sh
@@ -377,6 +465,15 @@ func (f *fileScan) archive(text string, glob bool) {
 	f.below = ""
 	f.add(text, use, glob)
 	f.below = below
+}
+
+// extracts reports whether a word is an option of tar that unpacks.
+func extracts(w Word) bool {
+	letters, long := strings.CutPrefix(w.Text, "--")
+	if long {
+		return letters == "extract" || letters == "get"
+	}
+	return strings.Contains(w.Text, "x") && strings.Trim(w.Text, "-xzjJvfpkP") == ""
 }
 
 // guess records a word that looks like a path.

@@ -19,6 +19,11 @@ type Past struct {
 	Texts func(name string) []Text
 
 	Moved []Move
+
+	// Copied is what was copied or unpacked. The names are absolute. Unchanged reports whether a file
+	// is older than the session, so that it is no copy.
+	Copied    []Move
+	Unchanged func(name string) bool
 }
 
 // Text is a text that a file may have.

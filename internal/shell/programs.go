@@ -242,6 +242,8 @@ var table = []program{
 		flags: "R=repo y=yes", longs: "admin auto squash merge rebase delete-branch",
 		files: "b=n body=n t=n title=n body-file=r f=n field=f raw-field=n *=n",
 	},
+	{name: "gh release", args: "R repo", files: "*=n"},
+	{name: "gh release download", style: global, args: "R repo p pattern D dir O output A archive", files: "D=w dir=w O=w output=w p=w pattern=w R=n repo=n *=n"},
 	{
 		name: "git", style: shortens, words: 1,
 		args:  "C c git-dir work-tree namespace super-prefix config-env attr-source",
@@ -531,6 +533,7 @@ var table = []program{
 		flags: "g=global C=prefix w=workspace D=save-dev S=save E=save-exact O=save-optional P=save-prod f=force y=yes s=silent",
 		longs: "production dry-run ignore-scripts legacy-peer-deps no-audit no-fund workspaces force global",
 		does:  "e=node eval=node",
+		files: "C=D prefix=D",
 		alias: "i=install in=install ins=install inst=install add=install isntall=install un=uninstall unlink=uninstall remove=uninstall rm=uninstall r=uninstall t=test tst=test run-script=run rum=run urn=run up=update upgrade=update x=exec dlx=exec c=config s=search ln=link v=view info=view show=view author=owner",
 	},
 	{name: "npm exec", style: early | shortens, runs: runsCommand, args: "p package c call w workspace", flags: "p=package c=call w=workspace y=yes", line: "c call"},
