@@ -15,7 +15,7 @@ import (
 const (
 	maxCode  = 256 << 10 // bytes
 	maxCalls = 256
-	maxNames = 512 // lookups of functions that may have an alias
+	maxNames = 512 // names of functions that may have an alias
 )
 
 // interpreter reads a call of an interpreter. The code is in an option, in a script file or on
@@ -130,8 +130,8 @@ type codeScan struct {
 	name     string
 	at       place
 	calls    int
-	names    int    // lookups so far, see maxNames
-	modules  string // modules that the code loads by a literal string: import_module("os")
+	aliases  map[string]string // what findAlias found; see maxNames
+	modules  string            // modules that the code loads by a literal string: import_module("os")
 }
 
 // code records a piece of code and finds the commands that it runs.
@@ -180,7 +180,7 @@ func identByte(b byte) bool { return nameByte(b) || b == '$' }
 // scan reads all tokens, up to the limits maxCalls and maxNames.
 func (c *codeScan) scan() {
 	for i := 0; i < len(c.text); {
-		if c.calls >= maxCalls || c.names >= maxNames {
+		if c.calls >= maxCalls || len(c.aliases) >= maxNames {
 			c.unknown(c.name + " makes more calls than are looked at")
 			return
 		}
@@ -303,7 +303,6 @@ func (c *codeScan) call(path string, begin, end int) int {
 		return end
 	}
 	if owner == "" && shut == ')' && c.isAny("python node lua") {
-		c.names++
 		last = c.alias(last)
 	}
 	if c.language == "python" || c.language == "node" {
@@ -346,11 +345,21 @@ func splitPath(path string) (owner, last string) {
 }
 
 // alias returns the function for which name is another name in this code: import system as s, or
-// s = os.system.
+// s = os.system. Long code calls the same names many times.
 func (c *codeScan) alias(name string) string {
 	if name == "" || len(name) > 64 {
 		return name
 	}
+	if _, known := c.aliases[name]; !known {
+		if c.aliases == nil {
+			c.aliases = map[string]string{}
+		}
+		c.aliases[name] = c.findAlias(name)
+	}
+	return c.aliases[name]
+}
+
+func (c *codeScan) findAlias(name string) string {
 	if i := strings.Index(c.text, " as "+name); i > 0 {
 		if end := i + len(" as "+name); end == len(c.text) || !nameByte(c.text[end]) {
 			begin := i

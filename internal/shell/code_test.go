@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -44,5 +45,23 @@ func TestWaysOfCode(t *testing.T) {
 		if code := ParseAfter(past, "", line).Code; len(code) > 0 {
 			t.Errorf("%q has the code %+v, want none", line, code)
 		}
+	}
+}
+
+// TestLongCode checks that long code with few names is read to its end.
+func TestLongCode(t *testing.T) {
+	t.Parallel()
+	var code strings.Builder
+	code.WriteString("python3 - <<'PY'\nfrom os import system as s\n")
+	for i := range 2000 {
+		fmt.Fprintf(&code, "rows.append(compute(%d))\n", i)
+	}
+	code.WriteString("s('rm -rf /')\nPY")
+	s := Parse(code.String())
+	if len(s.Unknown) > 0 {
+		t.Errorf("unknown: %q", s.Unknown)
+	}
+	if !slices.ContainsFunc(s.Commands, func(c Command) bool { return c.Name == "rm" }) {
+		t.Error("the last call is not seen")
 	}
 }

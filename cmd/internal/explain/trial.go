@@ -195,4 +195,6 @@ func (l readOnlyCounter) Count(owner, key string, change func([]byte) ([]byte, t
 }
 
 // Counted returns the stored value.
-func (l readOnlyCounter) Counted(owner, key string) ([]byte, error) { return l.spool.Counted(owner, key) }
+func (l readOnlyCounter) Counted(owner, key string) ([]byte, error) {
+	return l.spool.Counted(owner, key)
+}

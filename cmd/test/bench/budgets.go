@@ -112,6 +112,12 @@ func groups() []group {
 		{name: "1 MB tool result", setup: setupBigResult, targets: []target{
 			{name: "all packs, 1 MB tool result", budget: 300, unit: milliseconds},
 		}},
+		// Lines that a program builds, with all packs: CPU time of the whole hook.
+		{name: "built lines", setup: setupBuiltLines, targets: []target{
+			{name: "2,100 commands", budget: 100, unit: milliseconds},
+			{name: "100 KB of Python", budget: 100, unit: milliseconds},
+			{name: "2,000 operands", budget: 100, unit: milliseconds},
+		}},
 		{name: "sessions", setup: setupSessions, targets: []target{
 			{name: "first event of a new session", budget: 1.1, today: 1.2, unit: milliseconds},
 		}},

@@ -214,6 +214,37 @@ func setupBigResult(ctx context.Context, s *setup) error {
 	return nil
 }
 
+// setupBuiltLines sets up three lines that are longer than what a person writes.
+func setupBuiltLines(ctx context.Context, s *setup) error {
+	many := func(n int, format, join string) string {
+		parts := make([]string, n)
+		for i := range parts {
+			parts[i] = fmt.Sprintf(format, i)
+		}
+		return strings.Join(parts, join)
+	}
+	for i, line := range []string{
+		many(700, "echo step%[1]d && cp src/a%[1]d.txt out/b%[1]d.txt && grep -n x y%[1]d", "; "),
+		"python3 - <<'PY'\n" + many(1150, "data[%[1]d] = {'name': 'item %[1]d', 'path': 'src/items/%[1]d.json', 'value': compute(%[1]d)}", "\n") + "\nPY",
+		"git add " + many(2000, "src/module%[1]d/file%[1]d.go", " "),
+	} {
+		input := map[string]any{"command": line}
+		hook, err := s.hook(ctx, fmt.Sprint("built-", i), packsFile(), "Bash", input)
+		if err != nil {
+			return err
+		}
+		static, err := s.program("static", []string{s.exe("static")}, "Bash", input)
+		if err != nil {
+			return err
+		}
+		if out, err := hook.output(ctx); err != nil || blocked(out) || asks(out) {
+			return errors.Join(fmt.Errorf("%s: unexpected answer %.300q", hook.name, out), err)
+		}
+		s.paths[i].subject, s.paths[i].floor = hook.together(1), static.together(1)
+	}
+	return nil
+}
+
 // The number of sessions in the state directory before a new one begins.
 const (
 	knownSessions      = 2000
