@@ -282,6 +282,9 @@ func (p *Place) Below(dir string, names []string, tree bool) Class {
 	if found == nil && !slices.ContainsFunc(names, func(n string) bool { return !Remade(n) }) {
 		return Rebuilt
 	}
+	if absent(dir) && slices.ContainsFunc(names, allSources) {
+		return Project
+	}
 	return p.all(found, tree, "")
 }
 
@@ -306,10 +309,17 @@ func (p *Place) all(found []string, tree bool, pattern string) (set Class) {
 	if files > 1 {
 		set |= Project
 	}
-	if len(found) > 0 || !tree || pattern == "" {
+	if len(found) > 0 || pattern == "" {
 		return set
 	}
 	pattern = filepath.Clean(pattern)
+	switch {
+	case tree:
+	case allSources(filepath.Base(pattern)) && p.Where(pattern) == Project && absent(filepath.Clean(p.Root)):
+		return Project
+	default:
+		return set
+	}
 	if c := p.Where(pattern); c != Project {
 		return c
 	}

@@ -169,3 +169,25 @@ func FuzzIgnore(f *testing.F) {
 		p.ignored("/r", filepath.Join("/r", name), true)
 	})
 }
+
+// TestSourcesByPattern checks patterns in a project that does not exist on this machine, where only the
+// names show what is lost.
+func TestSourcesByPattern(t *testing.T) {
+	t.Parallel()
+	root := filepath.Join(t.TempDir(), "none")
+	p := &Place{Root: root}
+	for pattern, want := range map[string]Class{"*.go": Project, "src/*.ts": Project, "**/*.sql": Project, "*.pyc": 0, "*.test.ts": 0, "*.md": 0, "*": 0, "*.": 0} {
+		if got := p.Contents(filepath.Join(root, pattern), false); got != want {
+			t.Errorf("rm %s: %v, want %v", pattern, got.Words(), want.Words())
+		}
+	}
+	for pattern, want := range map[string]Class{"*.go": Project, "*.orig": Rebuilt, "x.go": 0} {
+		if got := p.Below(root, []string{pattern}, false); got != want {
+			t.Errorf("find -name %s: %v, want %v", pattern, got.Words(), want.Words())
+		}
+	}
+	exists := &Place{Root: project(t, map[string]string{"src/a.ts": ""})}
+	if got := exists.Contents(filepath.Join(exists.Root, "*.go"), false); got != 0 {
+		t.Errorf("nothing that matches exists: %v", got.Words())
+	}
+}

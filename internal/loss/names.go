@@ -96,6 +96,15 @@ func remadeComputed(text string) bool {
 // cacheTag is the name of the file with which tools mark a cache, see bford.info/cachedir.
 const cacheTag = "CACHEDIR.TAG"
 
+// sources are the ends of names of files that a person writes, and that no build of the same project makes.
+const sources = " go py ts tsx jsx java kt rb php rs c cc cpp cs swift scala sql vue svelte ex exs hs dart tf proto "
+
+// allSources reports whether a pattern matches all source files of one language.
+func allSources(pattern string) bool {
+	ext, ok := strings.CutPrefix(pattern, "*.")
+	return ok && ext != "" && strings.Contains(sources, " "+ext+" ")
+}
+
 // Decides reports whether the content or the presence of a file with this name decides about deletions.
 func Decides(base string) bool {
 	return base == ".gitignore" || base == cacheTag || slices.Contains(marks, base)
