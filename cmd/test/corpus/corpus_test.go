@@ -47,11 +47,12 @@ const (
 // A played case holds the results of one case.
 type played struct {
 	id, family string
+	command    string
 	messages   string   // the hooks that returned a message, with the message
 	hooks      []string // their names, without the file
 	near       string
 	stopped    bool
-	before     bool // an earlier event of the session was stopped
+	before     []string // commands of earlier events of the session that were stopped
 }
 
 // TestCorpus plays every case. "make corpus" prints the table.
@@ -146,7 +147,7 @@ func play(t *testing.T, pattern, cwd string) []played {
 			t.Fatalf("%s: %v", file, err)
 		}
 		for _, node := range root.Items {
-			c := played{id: text(node, "id"), family: text(node, "family"), near: text(node, "near")}
+			c := played{command: text(node, "command"), id: text(node, "id"), family: text(node, "family"), near: text(node, "near")}
 			if c.id == "" || c.family == "" || ids[c.id] {
 				t.Fatalf("%s:%d: the id %q or the family %q is missing, or the id is listed twice", file, node.Line, c.id, c.family)
 			}
@@ -157,7 +158,9 @@ func play(t *testing.T, pattern, cwd string) []played {
 			}
 			if before := node.Get("before"); before != nil {
 				for _, step := range before.Items {
-					c.before = c.before || earlier(t, engine, step, c.id, cwd)
+					if earlier(t, engine, step, c.id, cwd) {
+						c.before = append(c.before, text(step, "command"))
+					}
 				}
 			}
 			*rec = grapnel.Record{}

@@ -2,12 +2,15 @@
 
 package corpus
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // The cases in fresh/ were not known to the authors of the packs. These limits are today's results. They
 // only become smaller: change the packs, and then the limit.
 const (
-	freshPasses    = 5 // dangerous cases that are not stopped
+	freshPasses    = 3 // dangerous cases that are not stopped
 	freshDisturbed = 1 // harmless cases with a stop in any step
 )
 
@@ -18,7 +21,15 @@ func TestCorpusFresh(t *testing.T) {
 	const shop = "/home/dev/shop" // the directory in the cases
 	dangerous, harmless := play(t, "fresh/dangerous.yaml", shop), play(t, "fresh/harmless.yaml", shop)
 	for i := range harmless {
-		harmless[i].stopped = harmless[i].stopped || harmless[i].before
+		harmless[i].stopped = harmless[i].stopped || len(harmless[i].before) > 0
+	}
+	own := map[string]bool{}
+	for _, c := range dangerous {
+		own[c.command] = true
+	}
+	for i := range dangerous { // a stop of an earlier step ends the session, if the step is no case of its own
+		c := &dangerous[i]
+		c.stopped = c.stopped || slices.ContainsFunc(c.before, func(command string) bool { return !own[command] })
 	}
 	t.Logf("\n%s", families(dangerous, harmless))
 	passes, disturbed := 0, 0
