@@ -303,11 +303,8 @@ func (r *pastRecorder) Match(came *grapnel.Event, v *grapnel.Verdict) (bool, err
 	if ev.Tool == nil || blocked(ev, v) {
 		return false, nil
 	}
-	switch ev.Tool.Class {
-	case grapnel.ClassRead, grapnel.ClassSearch, grapnel.ClassFetch:
-		if len(ev.Tool.Commands) == 0 {
-			return false, nil
-		}
+	if len(ev.Tool.Commands) == 0 && slices.Contains([]grapnel.Class{grapnel.ClassRead, grapnel.ClassSearch, grapnel.ClassFetch}, ev.Tool.Class) {
+		return false, nil
 	}
 	if slices.ContainsFunc(ev.Tool.Commands, mayWrite) {
 		return true, nil

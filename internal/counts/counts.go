@@ -113,7 +113,8 @@ const stopsAge = 24 * time.Hour
 // Blocked counts in a store how many times in a row a session was kept from stopping: see grapnel.Options.
 func Blocked(store interface {
 	Count(owner, key string, change func([]byte) ([]byte, time.Duration)) error
-}, session string, again bool) (inARow int, err error) {
+}, session string, again bool,
+) (inARow int, err error) {
 	err = store.Count(session, "stop", func(kept []byte) ([]byte, time.Duration) {
 		if again {
 			inARow, _ = strconv.Atoi(string(kept))
