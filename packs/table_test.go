@@ -63,6 +63,9 @@ func source(registry packindex.Registry) []byte {
 			if h.OnError != 0 {
 				fmt.Fprintf(&b, ", OnError: %d", h.OnError)
 			}
+			if h.Priority != 0 {
+				fmt.Fprintf(&b, ", Priority: %d", h.Priority)
+			}
 			if h.Mode != "" {
 				fmt.Fprintf(&b, ", Mode: %q", h.Mode)
 			}

@@ -78,7 +78,7 @@ func toRegistryHook(h *policyfile.Hook) (packindex.Hook, []*shell.Pattern, error
 	}
 	var commands []*shell.Pattern
 	s := packindex.Hook{
-		Name: h.Name, On: h.On, Phase: spec.Phase, OnError: spec.OnError, Mode: h.Mode,
+		Name: h.Name, On: h.On, Phase: spec.Phase, OnError: spec.OnError, Priority: spec.Priority, Mode: h.Mode,
 	}
 	if h.Limit != nil {
 		s.Counts = &packindex.Counts{}
@@ -156,7 +156,7 @@ type packHook struct {
 // with a limit.
 func (s *packHook) toSpec(use *policyfile.Use) (grapnel.Spec, error) {
 	spec := grapnel.Spec{
-		Name: s.Name, Source: *s.source, Line: use.Pack.Line, On: s.On, Phase: s.Phase, OnError: s.OnError, Match: s, Hook: s,
+		Name: s.Name, Source: *s.source, Line: use.Pack.Line, On: s.On, Phase: s.Phase, OnError: s.OnError, Priority: s.Priority, Match: s, Hook: s,
 	}
 	switch {
 	case s.Counts == nil:

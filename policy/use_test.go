@@ -292,6 +292,7 @@ hooks:
   - {name: not, on: tool.before, match: {not: {command: ls}}, block: not}
   - {name: expression, on: tool.before, when: 'tool.command contains "x"', block: expression}
   - {name: observed, on: tool.before, mode: observe, match: {command: touch}, block: observed}
+  - {name: first, on: tool.before, match: {command: touch}, block: first, priority: 50}
   - {name: rewrite, on: tool.before, match: {command: echo}, replace: [{pattern: rewritten, with: touch}]}
 `
 	packs := shipped("many", many)

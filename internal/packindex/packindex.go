@@ -28,15 +28,16 @@ type Pack struct {
 
 // Hook is a hook of a pack. It is decoded when an event may match it.
 type Hook struct {
-	Name    string
-	On      []grapnel.Kind
-	Phase   grapnel.Phase
-	OnError grapnel.OnError
-	Mode    string           // as in policyfile.Hook
-	Decide  grapnel.Decision // its decision for every matching event; None = depends on the event
-	Counts  *Counts          // the hook needs state from other events; nil = it does not
-	Needs   match.Needs
-	Hook    string // the other fields of the policyfile.Hook, in the snapshot encoding
+	Name     string
+	On       []grapnel.Kind
+	Phase    grapnel.Phase
+	OnError  grapnel.OnError
+	Priority int              // as in grapnel.Spec
+	Mode     string           // as in policyfile.Hook
+	Decide   grapnel.Decision // its decision for every matching event; None = depends on the event
+	Counts   *Counts          // the hook needs state from other events; nil = it does not
+	Needs    match.Needs
+	Hook     string // the other fields of the policyfile.Hook, in the snapshot encoding
 }
 
 // Counts describes a hook that needs state from other events.
