@@ -24,7 +24,7 @@ func TestSecrets(t *testing.T) {
 		"cat .environment":                              {},
 		"echo x > .env":                                 {},
 		"Write /home/dev/project/.env":                  {}, // the content is no secret
-		"Write /home/dev/project/.netrc":                {"ask-before-secrets", grapnel.Ask},
+		"Write /home/dev/project/.netrc":                {"ask-before-overwriting-secrets", grapnel.Ask},
 		"Read a/server.pem":                             {"ask-before-secrets", grapnel.Ask},
 		"Read ~/.ssh/id_ed25519":                        {"ask-before-secrets", grapnel.Ask},
 		"Read ~/.aws/credentials":                       {"ask-before-secrets", grapnel.Ask},

@@ -10,7 +10,7 @@ import (
 
 // all lists the packs in alphabetical order.
 var all = []packindex.Pack{
-	{Name: "destructive", Version: 7, Digest: "fb21101dc82a92201e489885adc5cae6d9f68f78384f25c4c69e8ee14325b328", Begins: "[a-za-z_:.%]" +
+	{Name: "destructive", Version: 8, Digest: "072f9af0b631963076b39faae0e924ccb61b0fd38ec03272d705e6c3ccdf67a9", Begins: "[a-za-z_:.%]" +
 		"\t\x95\n" +
 		"bomb*" +
 		"\t\x95\n" +
@@ -19,9 +19,9 @@ var all = []packindex.Pack{
 		"fork*" +
 		"\t\x95\n" +
 		"kafka-consumer-groups*" +
-		"\t\xa4\n" +
+		"\t\xad\n" +
 		"kafka-delete-records*" +
-		"\t\xa4\n" +
+		"\t\xad\n" +
 		"mkfs*" +
 		"\t\x8d\n" +
 		"newfs*" +
@@ -29,20 +29,20 @@ var all = []packindex.Pack{
 		"takeown /f" +
 		"\t\x8e\n" +
 		"\x00alembic downgrade" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"aliyun" +
-		"\t\xab\xac\n" +
+		"\t\xb9\xba\n" +
 		"amplify delete" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"anaconda remove" +
-		"\t\x9f\n" +
+		"\t\xa6\n" +
 		"ansible" +
-		"\t\x02a\xae" +
-		"\x02m\xae\n" +
+		"\t\x02a\xbc" +
+		"\x02m\xbc\n" +
 		"apk del" +
 		"\t\x96\n" +
 		"apprunner" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"apt purge" +
 		"\t\x96\n" +
 		"apt remove" +
@@ -54,120 +54,120 @@ var all = []packindex.Pack{
 		"apt-get remove" +
 		"\t\x96\n" +
 		"argocd app" +
-		"\t\xa8\n" +
+		"\t\xb6\n" +
 		"argocd cluster" +
-		"\t\xa8\n" +
+		"\t\xb6\n" +
 		"argocd proj" +
-		"\t\xa8\n" +
+		"\t\xb6\n" +
 		"artisan db:wipe" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"artisan migrate:fresh" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"artisan migrate:refresh" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"artisan migrate:reset" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"atlas clusters" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"atlas schema" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"atrm" +
 		"\t\x90\n" +
 		"auditctl" +
-		"\t\x02D\x96\n" +
+		"\t\x02D\x97\n" +
 		"auditctl 0" +
-		"\t\x02e\x96\n" +
+		"\t\x02e\x97\n" +
 		"awk" +
 		"\t\x01syste\x8f\n" +
 		"aws" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"aws autoscaling" +
-		"\t\x02--desir\xac" +
-		"\x02--min-s\xac\n" +
+		"\t\x02--desir\xba" +
+		"\x02--min-s\xba\n" +
 		"aws backup" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"aws cloudformation" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"aws cloudtrail" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"aws configservice" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"aws docdb" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"aws dynamodb" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"aws ec2" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"aws ecs" +
-		"\t\xab" +
-		"\x02--desir\xac\n" +
+		"\t\xb9" +
+		"\x02--desir\xba\n" +
 		"aws efs" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"aws eks" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"aws elasticache" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"aws es" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"aws glacier" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"aws guardduty" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"aws kms" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"aws logs" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"aws neptune" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"aws opensearch" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"aws organizations" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"aws rds" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"aws redshift" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"aws route53" +
-		"\t\xab\xac\n" +
+		"\t\xb9\xba\n" +
 		"aws route53domains" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"aws s3" +
-		"\t\xac" +
-		"\x02--delet\xab" +
-		"\x02--force\xab" +
-		"\x02--recur\xab\n" +
+		"\t\xba" +
+		"\x02--delet\xb9" +
+		"\x02--force\xb9" +
+		"\x02--recur\xb9\n" +
 		"aws s3api" +
-		"\t\xab\xac\n" +
+		"\t\xb9\xba\n" +
 		"aws secretsmanager" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"aws-nuke" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"az" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"az account" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"az ad" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"az aks" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"az cosmosdb" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"az group" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"az keyvault" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"az sql" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"az storage" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"az vm" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"azcopy remove" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"azd down" +
-		"\t\xad\n" +
+		"\t\xbb\n" +
 		"azd up" +
-		"\t\x02--force\xae\n" +
+		"\t\x02--force\xbc\n" +
 		"badblocks" +
 		"\t\x02w\x8d\n" +
 		"bash" +
@@ -175,57 +175,57 @@ var all = []packindex.Pack{
 		"bcdedit" +
 		"\t\x90\n" +
 		"beeline" +
-		"\t\xa0\xa2\n" +
+		"\t\xa7\xaa\n" +
 		"bfg" +
-		"\t\x9a\n" +
+		"\t\x9b\n" +
 		"blkdiscard" +
 		"\t\x8d\n" +
 		"boom" +
 		"\t\x95\n" +
 		"borg delete" +
-		"\t\xa4\n" +
+		"\t\xae\n" +
 		"borg prune" +
-		"\t\xa4\n" +
+		"\t\xae\n" +
 		"bosh delete-deployment" +
-		"\t\xad\n" +
+		"\t\xbb\n" +
 		"bq" +
-		"\t\xa0\xa2\n" +
+		"\t\xa7\xaa\n" +
 		"bq rm" +
-		"\t\xac" +
-		"\x02f\xab" +
-		"\x02r\xab\n" +
+		"\t\xba" +
+		"\x02f\xb9" +
+		"\x02r\xb9\n" +
 		"btrfs device" +
 		"\t\x8d\n" +
 		"btrfs subvolume" +
 		"\t\x8d\n" +
 		"bun publish" +
-		"\t\x9f\n" +
+		"\t\xa6\n" +
 		"bw delete" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"caprover apprm" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"cargo owner" +
-		"\t\x02--remov\x9f\n" +
+		"\t\x02--remov\xa6\n" +
 		"cargo publish" +
-		"\t\x9f\n" +
+		"\t\xa6\n" +
 		"cargo yank" +
-		"\t\x9f\n" +
+		"\t\xa6\n" +
 		"cat" +
 		"\t\x01dev\x8d\n" +
 		"cdk deploy" +
-		"\t\x02--requi\xae\n" +
+		"\t\x02--requi\xbc\n" +
 		"cdk destroy" +
-		"\t\xad\n" +
+		"\t\xbb\n" +
 		"cdktf destroy" +
-		"\t\xad\n" +
+		"\t\xbb\n" +
 		"cf" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"cf delete" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"cfdisk" +
 		"\t\x8d\n" +
 		"changeset publish" +
-		"\t\x9f\n" +
+		"\t\xa6\n" +
 		"chattr" +
 		"\t\x8e\n" +
 		"chflags" +
@@ -243,29 +243,29 @@ var all = []packindex.Pack{
 		"chpasswd" +
 		"\t\x90\n" +
 		"chroot" +
-		"\t\xa7\n" +
+		"\t\xb5\n" +
 		"cipher" +
 		"\t\x8b\n" +
 		"clear-disk" +
 		"\t\x8d\n" +
 		"clickhouse" +
-		"\t\xa0\xa2\n" +
+		"\t\xa7\xaa\n" +
 		"clickhouse-client" +
-		"\t\xa0\xa2\n" +
+		"\t\xa7\xaa\n" +
 		"cloud-nuke" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"cockroach" +
-		"\t\xa0\xa2\n" +
+		"\t\xa7\xaa\n" +
 		"colima delete" +
-		"\t\xa6\n" +
+		"\t\xb4\n" +
 		"conda remove" +
-		"\t\x02--all\x9f\n" +
+		"\t\x02--all\xa6\n" +
 		"consul kv" +
-		"\t\xa4\n" +
+		"\t\xad\n" +
 		"convox apps" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"copilot" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"cp" +
 		"\t\x8b" +
 		"\x01bin\x90" +
@@ -278,18 +278,18 @@ var all = []packindex.Pack{
 		"\x01sbin\x90" +
 		"\x01usr\x90\n" +
 		"cqlsh" +
-		"\t\xa0\xa2\n" +
+		"\t\xa7\xaa\n" +
 		"crane delete" +
-		"\t\xa6\n" +
+		"\t\xb4\n" +
 		"crictl rm" +
-		"\t\x02a\xa8\n" +
+		"\t\x02a\xb6\n" +
 		"crictl rmi" +
-		"\t\x02--prune\xa8\n" +
+		"\t\x02--prune\xb6\n" +
 		"crontab" +
 		"\t\x01null\x90" +
 		"\x02r\x90\n" +
 		"crossplane" +
-		"\t\xad\n" +
+		"\t\xbb\n" +
 		"cryptsetup erase" +
 		"\t\x8d\n" +
 		"cryptsetup luksErase" +
@@ -305,12 +305,12 @@ var all = []packindex.Pack{
 		"csrutil disable" +
 		"\t\x90\n" +
 		"curl" +
-		"\t\x01_dele\xa5" +
-		"\x02X--reque\xa5\n" +
+		"\t\x01_dele\xb2" +
+		"\x02X--reque\xb2\n" +
 		"datadog-ci" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"dbmate drop" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"dd" +
 		"\t\x8b\x8d\x90\n" +
 		"del" +
@@ -320,9 +320,9 @@ var all = []packindex.Pack{
 		"deluser" +
 		"\t\x90\n" +
 		"deno publish" +
-		"\t\x9f\n" +
+		"\t\xa6\n" +
 		"diesel database" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"diskpart" +
 		"\t\x8d\n" +
 		"diskutil" +
@@ -338,141 +338,141 @@ var all = []packindex.Pack{
 		"diskutil zeroDisk" +
 		"\t\x8d\n" +
 		"django-admin flush" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"dmsetup" +
 		"\t\x8d\n" +
 		"dnf remove" +
 		"\t\x96\n" +
 		"docker builder" +
-		"\t\x02--all\xa6" +
-		"\x02a\xa6\n" +
+		"\t\x02--all\xb4" +
+		"\x02a\xb4\n" +
 		"docker buildx" +
-		"\t\x02--all\xa6" +
-		"\x02a\xa6\n" +
+		"\t\x02--all\xb4" +
+		"\x02a\xb4\n" +
 		"docker compose" +
-		"\t\x02--privi\xa7" +
-		"\x02--rmi\xa6" +
-		"\x02f--force\xa6" +
-		"\x02v\xa6" +
-		"\x02v--volum\xa6" +
-		"\x02vv--volum\xa6\n" +
+		"\t\x02--privi\xb5" +
+		"\x02--rmi\xb4" +
+		"\x02f--force\xb4" +
+		"\x02v\xb4" +
+		"\x02v--volum\xb4" +
+		"\x02vv--volum\xb4\n" +
 		"docker config" +
-		"\t\xa6\n" +
+		"\t\xb4\n" +
 		"docker container" +
-		"\t\xa6" +
-		"\x02--privi\xa7" +
-		"\x02v\xa7\n" +
+		"\t\xb4" +
+		"\x02--privi\xb5" +
+		"\x02v\xb5\n" +
 		"docker context" +
-		"\t\xa6\n" +
+		"\t\xb4\n" +
 		"docker create" +
-		"\t\x02--privi\xa7" +
-		"\x02v--volum\xa7\n" +
+		"\t\x02--privi\xb5" +
+		"\x02v--volum\xb5\n" +
 		"docker exec" +
-		"\t\x02--privi\xa7\n" +
+		"\t\x02--privi\xb5\n" +
 		"docker image" +
-		"\t\xa6\n" +
+		"\t\xb4\n" +
 		"docker kill" +
-		"\t\xa6\n" +
+		"\t\xb4\n" +
 		"docker network" +
-		"\t\xa6\n" +
+		"\t\xb4\n" +
 		"docker node" +
-		"\t\xa6\n" +
+		"\t\xb4\n" +
 		"docker plugin" +
-		"\t\xa6\n" +
+		"\t\xb4\n" +
 		"docker push" +
-		"\t\x02a--all-t\xa6\n" +
+		"\t\x02a--all-t\xb4\n" +
 		"docker rm" +
-		"\t\xa6\n" +
+		"\t\xb4\n" +
 		"docker rmi" +
-		"\t\xa6\n" +
+		"\t\xb4\n" +
 		"docker run" +
-		"\t\x02--cap-a\xa7" +
-		"\x02--devic\xa7" +
-		"\x02--mount\xa7" +
-		"\x02--pid\xa7" +
-		"\x02--privi\xa7" +
-		"\x02v--volum\xa7\n" +
+		"\t\x02--cap-a\xb5" +
+		"\x02--devic\xb5" +
+		"\x02--mount\xb5" +
+		"\x02--pid\xb5" +
+		"\x02--privi\xb5" +
+		"\x02v--volum\xb5\n" +
 		"docker secret" +
-		"\t\xa6\n" +
+		"\t\xb4\n" +
 		"docker service" +
-		"\t\xa6\n" +
+		"\t\xb4\n" +
 		"docker stack" +
-		"\t\xa6\n" +
+		"\t\xb4\n" +
 		"docker stop" +
-		"\t\xa6\n" +
+		"\t\xb4\n" +
 		"docker swarm" +
-		"\t\x02--force\xa6" +
-		"\x02f\xa6\n" +
+		"\t\x02--force\xb4" +
+		"\x02f\xb4\n" +
 		"docker system" +
-		"\t\xa6\n" +
+		"\t\xb4\n" +
 		"docker volume" +
-		"\t\xa6\n" +
+		"\t\xb4\n" +
 		"docker-compose down" +
-		"\t\x02--rmi\xa6" +
-		"\x02--volum\xa6" +
-		"\x02v\xa6\n" +
+		"\t\x02--rmi\xb4" +
+		"\x02--volum\xb4" +
+		"\x02v\xb4\n" +
 		"docker-compose rm" +
-		"\t\x02f\xa6" +
-		"\x02v\xa6\n" +
+		"\t\x02f\xb4" +
+		"\x02v\xb4\n" +
 		"docker-machine rm" +
-		"\t\xa6\n" +
+		"\t\xb4\n" +
 		"doctl" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"doctl compute" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"doctl databases" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"doctl kubernetes" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"doctl projects" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"dokku" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"doppler" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"dotnet ef" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"dotnet nuget" +
-		"\t\x9f\n" +
+		"\t\xa6\n" +
 		"dpkg" +
 		"\t\x02--purge\x96" +
 		"\x02P\x96" +
 		"\x02r\x96\n" +
 		"drizzle-kit drop" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"dropdb" +
-		"\t\xa4\n" +
+		"\t\xa8\xac\n" +
 		"dropuser" +
-		"\t\xa4\n" +
+		"\t\xac\n" +
 		"drush sql-drop" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"drush sql:drop" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"dscl" +
 		"\t\x90\n" +
 		"duckdb" +
-		"\t\xa0\xa2\n" +
+		"\t\xa7\xaa\n" +
 		"duplicity" +
-		"\t\xa4\n" +
+		"\t\xae\n" +
 		"eas" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"eb terminate" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"efibootmgr" +
 		"\t\x02B\x90" +
 		"\x02b\x90\n" +
 		"eksctl delete" +
-		"\t\xa8\n" +
+		"\t\xb6\n" +
 		"etcdctl del" +
-		"\t\xa4\n" +
+		"\t\xad\n" +
 		"etcdctl snapshot" +
-		"\t\xa8\n" +
+		"\t\xb6\n" +
 		"ex" +
 		"\t\x8b\n" +
 		"expo" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"export" +
-		"\t\x96\n" +
+		"\t\x97\n" +
 		"fd" +
 		"\t\x02x\x86\n" +
 		"fdisk" +
@@ -480,313 +480,320 @@ var all = []packindex.Pack{
 		"find" +
 		"\t\x80\x81\x82\x83\x84\x85\x86\n" +
 		"firebase" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"firebase database:remove" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"firebase firestore:delete" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"firebase projects:delete" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"firewall-cmd" +
 		"\t\x02--panic\x96\n" +
 		"flarectl" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"flask db" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"flit publish" +
-		"\t\x9f\n" +
+		"\t\xa6\n" +
 		"flux delete" +
-		"\t\xa8\n" +
+		"\t\xb6\n" +
 		"flux uninstall" +
-		"\t\xa8\n" +
+		"\t\xb6\n" +
 		"fly" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"fly apps" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"fly deploy" +
-		"\t\x02--strat\xae\n" +
+		"\t\x02--strat\xbc\n" +
 		"fly destroy" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"fly postgres" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"fly scale" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"fly secrets" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"fly volumes" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"flyctl" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"flyctl apps" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"flyctl destroy" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"flyctl volumes" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"flyway clean" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"fn" +
 		"\t\x95\n" +
 		"format" +
 		"\t\x8d\n" +
 		"format-volume" +
 		"\t\x8d\n" +
+		"ftp" +
+		"\t\xb3\n" +
 		"func" +
 		"\t\x95\n" +
 		"gawk" +
 		"\t\x01syste\x8f\n" +
 		"gcloud" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"gcloud app" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"gcloud bigtable" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"gcloud compute" +
-		"\t\xab\xac\n" +
+		"\t\xb9\xba\n" +
 		"gcloud container" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"gcloud firestore" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"gcloud kms" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"gcloud organizations" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"gcloud projects" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"gcloud spanner" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"gcloud sql" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"gcloud storage" +
-		"\t\xab\xac\n" +
+		"\t\xb9\xba\n" +
 		"gdisk" +
 		"\t\x8d\n" +
 		"gem owner" +
-		"\t\x02r\x9f\n" +
+		"\t\x02r\xa6\n" +
 		"gem push" +
-		"\t\x9f\n" +
+		"\t\xa6\n" +
 		"gem yank" +
-		"\t\x9f\n" +
+		"\t\xa6\n" +
 		"gh api" +
-		"\t\x9e\n" +
+		"\t\xa2" +
+		"\x02--metho\xa3\xa5" +
+		"\x02X\xa3\xa4\xa5\n" +
 		"gh codespace" +
-		"\t\x9e\n" +
+		"\t\xa2\n" +
 		"gh gist" +
-		"\t\x9e\n" +
+		"\t\xa2\n" +
 		"gh gpg-key" +
-		"\t\x9e\n" +
+		"\t\xa2\xa3\n" +
 		"gh issue" +
-		"\t\x9e\n" +
+		"\t\xa2\n" +
 		"gh label" +
-		"\t\x9e\n" +
+		"\t\xa2\n" +
 		"gh pr" +
-		"\t\x02--admin\x9e\n" +
+		"\t\x02--admin\xa5\n" +
 		"gh project" +
-		"\t\x9e\n" +
+		"\t\xa2\n" +
 		"gh release" +
-		"\t\x9e\n" +
+		"\t\xa2\n" +
 		"gh repo" +
-		"\t\x9e\n" +
+		"\t\xa2\xa3" +
+		"\x02--visib\xa4\n" +
 		"gh ruleset" +
-		"\t\x9e\n" +
+		"\t\xa2\n" +
 		"gh secret" +
-		"\t\x9e\n" +
+		"\t\xa2\n" +
 		"gh ssh-key" +
-		"\t\x9e\n" +
+		"\t\xa2\xa3\n" +
 		"gh variable" +
-		"\t\x9e\n" +
+		"\t\xa2\n" +
 		"gh workflow" +
-		"\t\x9e\n" +
+		"\t\xa5\n" +
 		"gio trash" +
 		"\t\x02--empty\x8b\n" +
 		"git annex" +
-		"\t\x02--force\x9b\n" +
+		"\t\x02--force\x9d\n" +
 		"git branch" +
-		"\t\x02DfMC--force\x9b" +
-		"\x02dD--delet\x9a\n" +
+		"\t\x02DfMC--force\x9d" +
+		"\x02dD--delet\x9b\n" +
 		"git bundle" +
-		"\t\x9b\n" +
+		"\t\x9d\n" +
 		"git checkout" +
-		"\t\x9b\x9d\n" +
+		"\t\x9c\xa1\n" +
 		"git checkout-index" +
-		"\t\x02a\x9b" +
-		"\x02f\x9b\n" +
+		"\t\x02a\x9c" +
+		"\x02f\x9c\n" +
 		"git clean" +
-		"\t\x02XX\x99" +
-		"\x02c\x99" +
-		"\x02dd\x99" +
-		"\x02f--force\x99" +
-		"\x02xx\x99\n" +
+		"\t\x02XX\x9a" +
+		"\x02c\x9a" +
+		"\x02dd\x9a" +
+		"\x02f--force\x9a" +
+		"\x02xx\x9a\n" +
 		"git commit" +
-		"\t\x02n--no-ve\x9c\n" +
+		"\t\x02n--no-ve\xa0\n" +
 		"git config" +
-		"\t\x97\x9b\n" +
+		"\t\x98\xa0" +
+		"\x02--remov\x9f" +
+		"\x02--unset\x9f\n" +
 		"git fast-import" +
-		"\t\x02--force\x9a\n" +
+		"\t\x02--force\x9b\n" +
 		"git filter-branch" +
-		"\t\x9a\n" +
-		"git filter-repo" +
-		"\t\x9a\n" +
-		"git gc" +
-		"\t\x02--aggre\x9a" +
-		"\x02--prune\x9a\n" +
-		"git lfs" +
 		"\t\x9b\n" +
+		"git filter-repo" +
+		"\t\x9b\n" +
+		"git gc" +
+		"\t\x02--aggre\x9b" +
+		"\x02--prune\x9b\n" +
+		"git lfs" +
+		"\t\x9d\n" +
 		"git ls-files" +
 		"\t\x8a\n" +
 		"git merge" +
-		"\t\x02--no-ve\x9c\n" +
+		"\t\x02--no-ve\xa0\n" +
 		"git p4" +
-		"\t\x02--force\x9b\n" +
+		"\t\x02--force\x9c\n" +
 		"git pack-refs" +
-		"\t\x02--prune\x9a\n" +
+		"\t\x02--prune\x9b\n" +
 		"git prune" +
-		"\t\x9a\n" +
+		"\t\x9b\n" +
 		"git push" +
-		"\t\x97\x9a\x9b\n" +
+		"\t\x98\x9b\x9e\n" +
 		"git read-tree" +
-		"\t\x02--reset\x9b\n" +
+		"\t\x02--reset\x9c\n" +
 		"git rebase" +
-		"\t\x02--root\x9b\n" +
+		"\t\x02--root\x9d\n" +
 		"git reflog" +
-		"\t\x9a\n" +
+		"\t\x9b\n" +
 		"git remote" +
-		"\t\x9b\n" +
-		"git replace" +
-		"\t\x02d\x9a\n" +
-		"git reset" +
-		"\t\x02--hard\x98" +
-		"\x02--merge\x98\n" +
-		"git restore" +
-		"\t\x9b" +
-		"\x02S--stage\x98\n" +
-		"git rm" +
-		"\t\x87\xaf" +
-		"\x02f--force\x9b\n" +
-		"git send-pack" +
-		"\t\x02--force\x97\n" +
-		"git stash" +
-		"\t\x9b\n" +
-		"git submodule" +
-		"\t\x02--all\x9b" +
-		"\x02f--force\x9b\n" +
-		"git svn" +
-		"\t\x9b\n" +
-		"git switch" +
-		"\t\x02f--force--disca\x9b\n" +
-		"git symbolic-ref" +
-		"\t\x02d\x9a\n" +
-		"git tag" +
-		"\t\x02d--delet\x9b\n" +
-		"git update-ref" +
-		"\t\x02--stdin\x9a" +
-		"\x02d\x9a\n" +
-		"git worktree" +
-		"\t\x9b\n" +
-		"glab api" +
-		"\t\x02--metho\x9e" +
-		"\x02X\x9e\n" +
-		"glab project" +
-		"\t\x9e\n" +
-		"glab release" +
-		"\t\x9e\n" +
-		"glab repo" +
-		"\t\x9e\n" +
-		"glab ssh-key" +
-		"\t\x9e\n" +
-		"glab variable" +
-		"\t\x9e\n" +
-		"goose down-to" +
-		"\t\xa4\n" +
-		"goose reset" +
-		"\t\xa4\n" +
-		"goreleaser release" +
 		"\t\x9f\n" +
+		"git replace" +
+		"\t\x02d\x9b\n" +
+		"git reset" +
+		"\t\x02--hard\x99" +
+		"\x02--merge\x99\n" +
+		"git restore" +
+		"\t\x9c" +
+		"\x02S--stage\x99\n" +
+		"git rm" +
+		"\t\x87\xbd" +
+		"\x02f--force\x9c\n" +
+		"git send-pack" +
+		"\t\x02--force\x98\n" +
+		"git stash" +
+		"\t\x9d\n" +
+		"git submodule" +
+		"\t\x02--all\x9c" +
+		"\x02f--force\x9c\n" +
+		"git svn" +
+		"\t\x9d\n" +
+		"git switch" +
+		"\t\x02f--force--disca\x9c\n" +
+		"git symbolic-ref" +
+		"\t\x02d\x9b\n" +
+		"git tag" +
+		"\t\x02d--delet\x9d\n" +
+		"git update-ref" +
+		"\t\x02--stdin\x9b" +
+		"\x02d\x9b\n" +
+		"git worktree" +
+		"\t\x9d\n" +
+		"glab api" +
+		"\t\x02--metho\xa2" +
+		"\x02X\xa2\n" +
+		"glab project" +
+		"\t\xa2\n" +
+		"glab release" +
+		"\t\xa2\n" +
+		"glab repo" +
+		"\t\xa2\n" +
+		"glab ssh-key" +
+		"\t\xa3\n" +
+		"glab variable" +
+		"\t\xa2\n" +
+		"goose down-to" +
+		"\t\xb1\n" +
+		"goose reset" +
+		"\t\xb1\n" +
+		"goreleaser release" +
+		"\t\xa6\n" +
 		"groupdel" +
 		"\t\x90\n" +
 		"grub-install" +
 		"\t\x90\n" +
 		"gsutil rb" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"gsutil rm" +
-		"\t\xac" +
-		"\x02r\xab\n" +
+		"\t\xba" +
+		"\x02r\xb9\n" +
 		"gsutil rsync" +
-		"\t\x02d\xab\n" +
+		"\t\x02d\xb9\n" +
 		"hadoop fs" +
-		"\t\xa4\n" +
+		"\t\xad\n" +
 		"halt" +
 		"\t\x93\n" +
 		"hatch publish" +
-		"\t\x9f\n" +
+		"\t\xa6\n" +
 		"hcloud" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"hcloud server" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"hcloud volume" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"hdfs dfs" +
-		"\t\xa4\n" +
+		"\t\xad\n" +
 		"hdfs namenode" +
-		"\t\xa4\n" +
+		"\t\xad\n" +
 		"hdparm" +
 		"\t\x02--secur\x8d" +
 		"\x02--trim-\x8d" +
 		"\x02--write\x8d\n" +
 		"helm push" +
-		"\t\x9f\n" +
+		"\t\xa6\n" +
 		"helm rollback" +
-		"\t\xa8\n" +
+		"\t\xb6\n" +
 		"helm uninstall" +
-		"\t\xa8\n" +
+		"\t\xb6\n" +
 		"helm upgrade" +
-		"\t\x02--force\xa8\n" +
+		"\t\x02--force\xb6\n" +
 		"helmfile delete" +
-		"\t\xa8\n" +
+		"\t\xb6\n" +
 		"helmfile destroy" +
-		"\t\xa8\n" +
+		"\t\xb6\n" +
 		"heroku" +
-		"\t\xa0\xa2\xac\n" +
+		"\t\xa7\xaa\xba\n" +
 		"heroku addons:destroy" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"heroku apps:destroy" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"heroku destroy" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"heroku pg:drop" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"heroku pg:reset" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"heroku ps:scale" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"hg purge" +
-		"\t\x9b\n" +
+		"\t\x9c\n" +
 		"hg push" +
-		"\t\x02--force\x97" +
-		"\x02f\x97\n" +
+		"\t\x02--force\x98" +
+		"\x02f\x98\n" +
 		"hg revert" +
-		"\t\x02--all\x9b\n" +
+		"\t\x02--all\x9c\n" +
 		"hg strip" +
-		"\t\x9b\n" +
+		"\t\x9d\n" +
 		"hg update" +
-		"\t\x02--clean\x9b" +
-		"\x02C\x9b\n" +
+		"\t\x02--clean\x9c" +
+		"\x02C\x9c\n" +
 		"history" +
-		"\t\x02c\x96\n" +
+		"\t\x02c\x97\n" +
 		"hive" +
-		"\t\xa0\xa2\n" +
+		"\t\xa7\xaa\n" +
 		"hostnamectl set-hostname" +
 		"\t\x96\n" +
 		"http" +
-		"\t\x01DELET\xa5\n" +
+		"\t\x01DELET\xb2\n" +
 		"https" +
-		"\t\x01DELET\xa5\n" +
+		"\t\x01DELET\xb2\n" +
 		"hub delete" +
-		"\t\x9e\n" +
+		"\t\xa2\n" +
 		"ibmcloud" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"ibmcloud resource" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"icacls" +
 		"\t\x8e\n" +
 		"ifconfig" +
@@ -794,15 +801,15 @@ var all = []packindex.Pack{
 		"ifdown" +
 		"\t\x96\n" +
 		"impala-shell" +
-		"\t\xa0\xa2\n" +
+		"\t\xa7\xaa\n" +
 		"incus delete" +
-		"\t\xa6\n" +
+		"\t\xb4\n" +
 		"influx" +
-		"\t\xa0\n" +
+		"\t\xa7\n" +
 		"influx bucket" +
-		"\t\xa4\n" +
+		"\t\xad\n" +
 		"influx delete" +
-		"\t\xa4\n" +
+		"\t\xad\n" +
 		"init" +
 		"\t\x93\n" +
 		"insmod" +
@@ -810,7 +817,7 @@ var all = []packindex.Pack{
 		"install" +
 		"\t\x01etc\x90\n" +
 		"invoke-restmethod Delete" +
-		"\t\xa5\n" +
+		"\t\xb2\n" +
 		"ip addr" +
 		"\t\x96\n" +
 		"ip link" +
@@ -826,32 +833,32 @@ var all = []packindex.Pack{
 		"\x02P\x96" +
 		"\x02X\x96\n" +
 		"istioctl uninstall" +
-		"\t\xa8\n" +
+		"\t\xb6\n" +
 		"jenkins-cli" +
-		"\t\xae\n" +
+		"\t\xbc\n" +
 		"jj abandon" +
-		"\t\x9b\n" +
+		"\t\x9d\n" +
 		"jj git" +
-		"\t\x02--all\x97\n" +
+		"\t\x02--all\x98\n" +
 		"jj op" +
-		"\t\x9b\n" +
+		"\t\x9d\n" +
 		"journalctl" +
-		"\t\x02--rotat\x96" +
-		"\x02--vacuu\x96\n" +
+		"\t\x02--rotat\x97" +
+		"\x02--vacuu\x97\n" +
 		"jsr publish" +
-		"\t\x9f\n" +
-		"k delete" +
-		"\t\xa8\n" +
-		"k3d cluster" +
 		"\t\xa6\n" +
+		"k delete" +
+		"\t\xb6\n" +
+		"k3d cluster" +
+		"\t\xb4\n" +
 		"k3s-uninstall.sh" +
-		"\t\xa8\n" +
+		"\t\xb6\n" +
 		"k9s delete" +
-		"\t\xa8\n" +
+		"\t\xb6\n" +
 		"kafka-topics" +
-		"\t\x02--delet\xa4\n" +
+		"\t\x02--delet\xad\n" +
 		"kafka-topics.sh" +
-		"\t\x02--delet\xa4\n" +
+		"\t\x02--delet\xad\n" +
 		"kexec" +
 		"\t\x02e\x93" +
 		"\x02l\x93\n" +
@@ -869,47 +876,47 @@ var all = []packindex.Pack{
 		"killall5" +
 		"\t\x93\n" +
 		"kind delete" +
-		"\t\xa6\n" +
+		"\t\xb4\n" +
 		"knex migrate:rollback" +
-		"\t\x02--all\xa4\n" +
+		"\t\x02--all\xb1\n" +
 		"knife client" +
-		"\t\xae\n" +
+		"\t\xbc\n" +
 		"knife node" +
-		"\t\xae\n" +
+		"\t\xbc\n" +
 		"kops delete" +
-		"\t\xa8\n" +
+		"\t\xb6\n" +
 		"kubeadm reset" +
-		"\t\xa8\n" +
+		"\t\xb6\n" +
 		"kubectl apply" +
-		"\t\x02--force\xa8" +
-		"\x02--prune\xa8\n" +
+		"\t\x02--force\xb6" +
+		"\x02--prune\xb6\n" +
 		"kubectl config" +
-		"\t\xa8\n" +
+		"\t\xb6\n" +
 		"kubectl cordon" +
-		"\t\xa8\n" +
+		"\t\xb6\n" +
 		"kubectl debug" +
-		"\t\xa7\n" +
+		"\t\xb5\n" +
 		"kubectl delete" +
-		"\t\xa8\xad\n" +
+		"\t\xb6\xbb\n" +
 		"kubectl drain" +
-		"\t\xa8\n" +
+		"\t\xb6\n" +
 		"kubectl exec" +
-		"\t\xa8\n" +
+		"\t\xb6\n" +
 		"kubectl patch" +
-		"\t\xa8\n" +
+		"\t\xb6\n" +
 		"kubectl replace" +
-		"\t\x02--force\xa8\n" +
+		"\t\x02--force\xb6\n" +
 		"kubectl rollout" +
-		"\t\xa8\n" +
+		"\t\xb6\n" +
 		"kubectl run" +
-		"\t\x02--overr\xa7" +
-		"\x02--privi\xa7\n" +
+		"\t\x02--overr\xb5" +
+		"\x02--privi\xb5\n" +
 		"kubectl scale" +
-		"\t\x02--repli\xa8\n" +
+		"\t\x02--repli\xb6\n" +
 		"kubectl taint" +
-		"\t\xa8\n" +
+		"\t\xb6\n" +
 		"kustomize delete" +
-		"\t\xa8\n" +
+		"\t\xb6\n" +
 		"launchctl bootout" +
 		"\t\x96\n" +
 		"launchctl disable" +
@@ -919,23 +926,25 @@ var all = []packindex.Pack{
 		"launchctl unload" +
 		"\t\x96\n" +
 		"ldcli" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"ldconfig" +
 		"\t\x02r\x90\n" +
 		"lerna publish" +
-		"\t\x9f\n" +
-		"limactl delete" +
 		"\t\xa6\n" +
+		"lftp" +
+		"\t\xb3\n" +
+		"limactl delete" +
+		"\t\xb4\n" +
 		"linkerd uninstall" +
-		"\t\xa8\n" +
+		"\t\xb6\n" +
 		"linode-cli" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"linode-cli linodes" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"liquibase drop-all" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"liquibase dropAll" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"ln" +
 		"\t\x01bin\x90" +
 		"\x01etc\x90" +
@@ -953,46 +962,46 @@ var all = []packindex.Pack{
 		"lvremove" +
 		"\t\x8d\n" +
 		"lxc delete" +
-		"\t\xa6\n" +
+		"\t\xb4\n" +
 		"lxc-destroy" +
-		"\t\xa6\n" +
+		"\t\xb4\n" +
 		"manage.py dbshell" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"manage.py flush" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"manage.py migrate" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"manage.py reset_db" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"manage.py sqlflush" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"mariadb" +
-		"\t\xa0\xa2\n" +
+		"\t\xa7\xaa\n" +
 		"mc rb" +
-		"\t\xa4\n" +
+		"\t\xae\n" +
 		"mc rm" +
-		"\t\x02--recur\xa4" +
-		"\x02r\xa4\n" +
+		"\t\x02--recur\xae" +
+		"\x02r\xae\n" +
 		"mdadm" +
 		"\t\x02--fail\x8d" +
 		"\x02--stop\x8d" +
 		"\x02--zero-\x8d\n" +
 		"memcflush" +
-		"\t\xa4\n" +
+		"\t\xad\n" +
 		"migrate down" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"migrate drop" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"minikube delete" +
-		"\t\xa6\n" +
+		"\t\xb4\n" +
 		"mix ecto.drop" +
-		"\t\x01ecto.\xa4\n" +
+		"\t\x01ecto.\xb1\n" +
 		"mix ecto.reset" +
-		"\t\x01ecto.\xa4\n" +
+		"\t\x01ecto.\xb1\n" +
 		"mix hex.publish" +
-		"\t\x01hex.p\x9f\n" +
+		"\t\x01hex.p\xa6\n" +
 		"mix hex.retire" +
-		"\t\x01hex.r\x9f\n" +
+		"\t\x01hex.r\xa6\n" +
 		"mke2fs" +
 		"\t\x8d\n" +
 		"mkswap" +
@@ -1000,52 +1009,54 @@ var all = []packindex.Pack{
 		"modprobe" +
 		"\t\x02r\x90\n" +
 		"mongo" +
-		"\t\xa0\xa1\n" +
+		"\t\xa7\xa9\n" +
 		"mongoimport" +
-		"\t\x02--drop\xa4\n" +
+		"\t\x02--drop\xb1\n" +
 		"mongorestore" +
-		"\t\x02--drop\xa4\n" +
+		"\t\x02--drop\xb1\n" +
 		"mongosh" +
-		"\t\xa0\xa1\n" +
+		"\t\xa7\xa9\n" +
 		"mount" +
 		"\t\x02B--bind\x93" +
 		"\x02o--optio\x93\n" +
 		"multipass delete" +
-		"\t\xa6\n" +
+		"\t\xb4\n" +
 		"multipass purge" +
-		"\t\xa6\n" +
+		"\t\xb4\n" +
 		"mv" +
-		"\t\x86\x8a\x90\xaf" +
+		"\t\x86\x8a\x90\xbd" +
 		"\x01null\x87\n" +
 		"mvn deploy" +
-		"\t\x9f\n" +
+		"\t\xa6\n" +
 		"mvn release:perform" +
-		"\t\x9f\n" +
+		"\t\xa6\n" +
 		"mycli" +
-		"\t\xa0\xa2\n" +
+		"\t\xa7\xaa\n" +
 		"mysql" +
-		"\t\xa0\xa2\n" +
+		"\t\xa7\xaa\n" +
 		"mysqladmin drop" +
-		"\t\xa4\n" +
+		"\t\xa8\xb1\n" +
 		"nats stream" +
-		"\t\xa4\n" +
+		"\t\xad\n" +
+		"ncftp" +
+		"\t\xb3\n" +
 		"neonctl branches" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"neonctl projects" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"nerdctl compose" +
-		"\t\x02v\xa6\n" +
+		"\t\x02v\xb4\n" +
 		"nerdctl run" +
-		"\t\x02--privi\xa7" +
-		"\x02v--volum\xa7\n" +
+		"\t\x02--privi\xb5" +
+		"\x02v--volum\xb5\n" +
 		"nerdctl system" +
-		"\t\xa6\n" +
+		"\t\xb4\n" +
 		"nerdctl volume" +
-		"\t\xa6\n" +
+		"\t\xb4\n" +
 		"net stop" +
 		"\t\x96\n" +
 		"netlify" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"netsh advfirewall" +
 		"\t\x96\n" +
 		"nft delete" +
@@ -1057,46 +1068,46 @@ var all = []packindex.Pack{
 		"nmcli networking" +
 		"\t\x96\n" +
 		"node" +
-		"\t\xa4" +
+		"\t\xb1" +
 		"\x01exec\x8f" +
 		"\x01readd\x8f" +
 		"\x01rimra\x8f" +
 		"\x01unlin\x8f\n" +
 		"nodetool clearsnapshot" +
-		"\t\xa4\n" +
+		"\t\xad\n" +
 		"nodetool decommission" +
-		"\t\xa4\n" +
+		"\t\xad\n" +
 		"nomad job" +
-		"\t\xa8\n" +
+		"\t\xb6\n" +
 		"nomad system" +
-		"\t\xa8\n" +
+		"\t\xb6\n" +
 		"npm access" +
-		"\t\x9f\n" +
+		"\t\xa6\n" +
 		"npm deprecate" +
-		"\t\x9f\n" +
+		"\t\xa6\n" +
 		"npm dist-tag" +
-		"\t\x9f\n" +
+		"\t\xa6\n" +
 		"npm owner" +
-		"\t\x9f\n" +
+		"\t\xa6\n" +
 		"npm publish" +
-		"\t\x9f\n" +
+		"\t\xa6\n" +
 		"npm run" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"npm unpublish" +
-		"\t\x9f\n" +
+		"\t\xa6\n" +
 		"npx" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"nsenter" +
-		"\t\x02--all\xa7" +
-		"\x02--targe\xa7" +
-		"\x02a\xa7" +
-		"\x02t\xa7\n" +
+		"\t\x02--all\xb5" +
+		"\x02--targe\xb5" +
+		"\x02a\xb5" +
+		"\x02t\xb5\n" +
 		"nsupdate" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"nuget delete" +
-		"\t\x9f\n" +
+		"\t\xa6\n" +
 		"nuget push" +
-		"\t\x9f\n" +
+		"\t\xa6\n" +
 		"nvme format" +
 		"\t\x8d\n" +
 		"nvme sanitize" +
@@ -1104,31 +1115,31 @@ var all = []packindex.Pack{
 		"nvram" +
 		"\t\x02c\x90\n" +
 		"oc adm" +
-		"\t\xa8\n" +
+		"\t\xb6\n" +
 		"oc delete" +
-		"\t\xa8\n" +
+		"\t\xb6\n" +
 		"oci" +
-		"\t\xab\xac\n" +
+		"\t\xb9\xba\n" +
 		"oci os" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"op item" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"op vault" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"openstack" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"oras manifest" +
-		"\t\xa6\n" +
+		"\t\xb4\n" +
 		"osascript" +
 		"\t\x01down\x93" +
 		"\x01resta\x93" +
 		"\x02e\x8f\n" +
 		"ovsx publish" +
-		"\t\x9f\n" +
+		"\t\xa6\n" +
 		"p4 revert" +
-		"\t\x9b\n" +
+		"\t\x9c\n" +
 		"packer build" +
-		"\t\xae\n" +
+		"\t\xbc\n" +
 		"pacman" +
 		"\t\x02R\x96\n" +
 		"parallel" +
@@ -1136,7 +1147,7 @@ var all = []packindex.Pack{
 		"parted" +
 		"\t\x8d\n" +
 		"pass rm" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"passwd" +
 		"\t\x02d\x90" +
 		"\x02l\x90" +
@@ -1146,9 +1157,9 @@ var all = []packindex.Pack{
 		"patch" +
 		"\t\x01etc\x90\n" +
 		"pct destroy" +
-		"\t\xa6\n" +
+		"\t\xb4\n" +
 		"pdm publish" +
-		"\t\x9f\n" +
+		"\t\xa6\n" +
 		"perl" +
 		"\t\x01etc\x90" +
 		"\x02M\x8f" +
@@ -1157,20 +1168,20 @@ var all = []packindex.Pack{
 		"\t\x02F\x96" +
 		"\x02d\x96\n" +
 		"pg_ctl stop" +
-		"\t\xa4\n" +
+		"\t\x96\n" +
 		"pg_dropcluster" +
-		"\t\xa4\n" +
+		"\t\xa8\xac\n" +
 		"pg_dump" +
-		"\t\x02--clean\xa4\n" +
+		"\t\x02--clean\xac\n" +
 		"pg_resetwal" +
-		"\t\xa4\n" +
+		"\t\xac\n" +
 		"pg_restore" +
-		"\t\x02--clean\xa4" +
-		"\x02c\xa4\n" +
+		"\t\x02--clean\xac" +
+		"\x02c\xac\n" +
 		"pgcli" +
-		"\t\xa0\xa2\n" +
+		"\t\xa7\xaa\n" +
 		"php" +
-		"\t\xa4" +
+		"\t\xb1" +
 		"\x01exec\x8f" +
 		"\x01rmdir\x8f" +
 		"\x01syste\x8f" +
@@ -1181,82 +1192,82 @@ var all = []packindex.Pack{
 		"pm-suspend" +
 		"\t\x93\n" +
 		"pnpm" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"pnpm publish" +
-		"\t\x9f\n" +
+		"\t\xa6\n" +
 		"pnpm unpublish" +
-		"\t\x9f\n" +
+		"\t\xa6\n" +
 		"pod trunk" +
-		"\t\x9f\n" +
+		"\t\xa6\n" +
 		"podman compose" +
-		"\t\x02v\xa6" +
-		"\x02v--volum\xa6\n" +
+		"\t\x02v\xb4" +
+		"\x02v--volum\xb4\n" +
 		"podman container" +
-		"\t\xa6\n" +
+		"\t\xb4\n" +
 		"podman image" +
-		"\t\x02a--all\xa6\n" +
+		"\t\x02a--all\xb4\n" +
 		"podman kill" +
-		"\t\x02a\xa6\n" +
+		"\t\x02a\xb4\n" +
 		"podman machine" +
-		"\t\xa6\n" +
+		"\t\xb4\n" +
 		"podman pod" +
-		"\t\xa6\n" +
+		"\t\xb4\n" +
 		"podman rm" +
-		"\t\x02--all\xa6" +
-		"\x02a\xa6" +
-		"\x02f--force\xa6\n" +
+		"\t\x02--all\xb4" +
+		"\x02a\xb4" +
+		"\x02f--force\xb4\n" +
 		"podman rmi" +
-		"\t\x02--all\xa6" +
-		"\x02a\xa6\n" +
+		"\t\x02--all\xb4" +
+		"\x02a\xb4\n" +
 		"podman run" +
-		"\t\x02--cap-a\xa7" +
-		"\x02--pid\xa7" +
-		"\x02--privi\xa7" +
-		"\x02v--volum\xa7\n" +
+		"\t\x02--cap-a\xb5" +
+		"\x02--pid\xb5" +
+		"\x02--privi\xb5" +
+		"\x02v--volum\xb5\n" +
 		"podman stop" +
-		"\t\x02a\xa6\n" +
+		"\t\x02a\xb4\n" +
 		"podman system" +
-		"\t\xa6\n" +
+		"\t\xb4\n" +
 		"podman volume" +
-		"\t\xa6\n" +
+		"\t\xb4\n" +
 		"podman-compose down" +
-		"\t\x02v\xa6\n" +
+		"\t\x02v\xb4\n" +
 		"poetry publish" +
-		"\t\x9f\n" +
+		"\t\xa6\n" +
 		"poweroff" +
 		"\t\x93\n" +
 		"presto" +
-		"\t\xa0\xa2\n" +
+		"\t\xa7\xaa\n" +
 		"prisma db" +
-		"\t\x02--accep\xa4" +
-		"\x02--force\xa4\n" +
+		"\t\x02--accep\xb1" +
+		"\x02--force\xb1\n" +
 		"prisma migrate" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"pscale branch" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"pscale database" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"psql" +
-		"\t\xa0\xa2\n" +
+		"\t\xa7\xaa\n" +
 		"pulumi cancel" +
-		"\t\xae\n" +
+		"\t\xbc\n" +
 		"pulumi config" +
-		"\t\xae\n" +
+		"\t\xbc\n" +
 		"pulumi destroy" +
-		"\t\xad\n" +
+		"\t\xbb\n" +
 		"pulumi refresh" +
-		"\t\x02y--yes\xae\n" +
+		"\t\x02y--yes\xbc\n" +
 		"pulumi stack" +
-		"\t\xad\n" +
+		"\t\xbb\n" +
 		"pulumi state" +
-		"\t\xae\n" +
+		"\t\xbc\n" +
 		"pulumi up" +
-		"\t\x02f--skip-\xae" +
-		"\x02y--yes\xae\n" +
+		"\t\x02f--skip-\xbc" +
+		"\x02y--yes\xbc\n" +
 		"puppet cert" +
-		"\t\xae\n" +
+		"\t\xbc\n" +
 		"puppet node" +
-		"\t\xae\n" +
+		"\t\xbc\n" +
 		"pvremove" +
 		"\t\x8d\n" +
 		"python" +
@@ -1264,99 +1275,99 @@ var all = []packindex.Pack{
 		"python3" +
 		"\t\x02c\x8f\n" +
 		"qm destroy" +
-		"\t\xa6\n" +
+		"\t\xb4\n" +
 		"rabbitmqadmin delete" +
-		"\t\xa4\n" +
+		"\t\xad\n" +
 		"rabbitmqadmin purge" +
-		"\t\xa4\n" +
+		"\t\xad\n" +
 		"rabbitmqctl" +
-		"\t\xa4\n" +
+		"\t\xad\n" +
 		"rabbitmqctl force_reset" +
-		"\t\xa4\n" +
+		"\t\xad\n" +
 		"rabbitmqctl purge_queue" +
-		"\t\xa4\n" +
+		"\t\xad\n" +
 		"rabbitmqctl reset" +
-		"\t\xa4\n" +
+		"\t\xad\n" +
 		"rails" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"rails db:migrate:reset" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"rails db:purge" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"rails db:reset" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"rails db:schema:load" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"rails db:truncate_all" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"railway" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"railway delete" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"railway down" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"rake" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"rake db:migrate:reset" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"rake db:purge" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"rake db:reset" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"rancher clusters" +
-		"\t\xa8\n" +
+		"\t\xb6\n" +
 		"rc-service" +
 		"\t\x96\n" +
 		"rc-update del" +
 		"\t\x96\n" +
 		"rclone delete" +
-		"\t\xa4\n" +
+		"\t\xae\n" +
 		"rclone purge" +
-		"\t\xa4\n" +
+		"\t\xae\n" +
 		"rclone sync" +
-		"\t\xa4\n" +
+		"\t\xae\n" +
 		"rd" +
 		"\t\x80\x81\x82\x83\x84\x85\n" +
 		"reboot" +
 		"\t\x93\n" +
 		"redis-cli" +
-		"\t\xa1\xa4\n" +
+		"\t\xa9\xad\n" +
 		"redis-cli CLUSTER" +
-		"\t\xa4\n" +
+		"\t\xad\n" +
 		"redis-cli CONFIG" +
-		"\t\xa4\n" +
+		"\t\xad\n" +
 		"redis-cli DEL" +
-		"\t\xa4\n" +
+		"\t\xad\n" +
 		"redis-cli config" +
-		"\t\xa4\n" +
+		"\t\xad\n" +
 		"redis-cli del" +
-		"\t\xa4\n" +
+		"\t\xad\n" +
 		"redis-cli del-node" +
-		"\t\x02--clust\xa4\n" +
+		"\t\x02--clust\xad\n" +
 		"reg delete" +
 		"\t\x90\n" +
 		"regctl tag" +
-		"\t\xa6\n" +
+		"\t\xb4\n" +
 		"render" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"restart-computer" +
 		"\t\x93\n" +
 		"restic forget" +
-		"\t\xa4\n" +
+		"\t\xae\n" +
 		"restic prune" +
-		"\t\xa4\n" +
+		"\t\xae\n" +
 		"rimraf" +
 		"\t\x80\x81\x82\x83\x84\x85\n" +
 		"rke2-uninstall.sh" +
-		"\t\xa8\n" +
+		"\t\xb6\n" +
 		"rm" +
-		"\t\x80\x81\x82\x83\x84\x85\x87\xaf" +
-		"\x01.db\xa4" +
-		"\x01.ibd\xa4" +
-		"\x01.ldb\xa4" +
-		"\x01.mdb\xa4" +
-		"\x01.rdb\xa4" +
-		"\x01.sqli\xa4" +
+		"\t\x80\x81\x82\x83\x84\x85\x87\xbd" +
+		"\x01.db\xb0" +
+		"\x01.ibd\xb0" +
+		"\x01.ldb\xb0" +
+		"\x01.mdb\xb0" +
+		"\x01.rdb\xb0" +
+		"\x01.sqli\xb0" +
 		"\x01HEAD\x8a" +
 		"\x01Libra\x90" +
 		"\x01Syste\x90" +
@@ -1375,7 +1386,7 @@ var all = []packindex.Pack{
 		"\x01usr\x90" +
 		"\x01var\x90\n" +
 		"rmdir" +
-		"\t\x80\x81\x82\x83\x84\x85\xaf" +
+		"\t\x80\x81\x82\x83\x84\x85\xbd" +
 		"\x01git\x8a\n" +
 		"rmmod" +
 		"\t\x90\n" +
@@ -1392,17 +1403,17 @@ var all = []packindex.Pack{
 		"\t\x02e\x8f" +
 		"\x02r\x8f\n" +
 		"s3cmd del" +
-		"\t\xac" +
-		"\x02--recur\xab\n" +
+		"\t\xba" +
+		"\x02--recur\xb9\n" +
 		"s3cmd rb" +
-		"\t\xac" +
-		"\x02--force\xab\n" +
+		"\t\xba" +
+		"\x02--force\xb9\n" +
 		"s5cmd rm" +
-		"\t\xab\xac\n" +
+		"\t\xb9\xba\n" +
 		"salt" +
-		"\t\xae\n" +
+		"\t\xbc\n" +
 		"sam delete" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"sc delete" +
 		"\t\x96\n" +
 		"sc stop" +
@@ -1410,28 +1421,28 @@ var all = []packindex.Pack{
 		"scrub" +
 		"\t\x8b\n" +
 		"scw" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"scw instance" +
-		"\t\xab\n" +
+		"\t\xb9\n" +
 		"sdelete" +
 		"\t\x8b\n" +
 		"sed" +
 		"\t\x01boot\x90" +
 		"\x01etc\x90\n" +
 		"semantic-release" +
-		"\t\x9f\n" +
+		"\t\xa6\n" +
 		"sentry-cli" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"sequelize db:drop" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"sequelize db:migrate:undo:all" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"serverless remove" +
-		"\t\xad\n" +
+		"\t\xbb\n" +
 		"service" +
 		"\t\x96\n" +
 		"set +o" +
-		"\t\x96\n" +
+		"\t\x97\n" +
 		"setenforce 0" +
 		"\t\x90\n" +
 		"setfacl" +
@@ -1439,14 +1450,16 @@ var all = []packindex.Pack{
 		"\x02b\x8e\n" +
 		"sfdisk" +
 		"\t\x8d\n" +
+		"sftp" +
+		"\t\xb3\n" +
 		"sgdisk" +
 		"\t\x8d\n" +
 		"sh" +
 		"\t\x95\n" +
 		"shopify" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"shred" +
-		"\t\x8b\xaf" +
+		"\t\x8b\xbd" +
 		"\x01dev\x8d\n" +
 		"shutdown" +
 		"\t\x93\n" +
@@ -1454,51 +1467,51 @@ var all = []packindex.Pack{
 		"\t\x93" +
 		"\x02u\x96\n" +
 		"skopeo delete" +
-		"\t\xa6\n" +
+		"\t\xb4\n" +
 		"sls remove" +
-		"\t\xad\n" +
+		"\t\xbb\n" +
 		"snowsql" +
-		"\t\xa0\xa2\n" +
+		"\t\xa7\xaa\n" +
 		"spctl" +
 		"\t\x02--maste\x90\n" +
 		"sqlcmd" +
-		"\t\xa0\xa2\n" +
+		"\t\xa7\xaa\n" +
 		"sqlite" +
-		"\t\xa0\xa2\n" +
+		"\t\xa7\xaa\n" +
 		"sqlite3" +
-		"\t\xa0\xa2\n" +
+		"\t\xa7\xaa\n" +
 		"sqlplus" +
-		"\t\xa0\xa2\n" +
+		"\t\xa7\xaa\n" +
 		"sqlx database" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"srm" +
 		"\t\x80\x81\x82\x83\x84\x85\x8b\n" +
 		"sst remove" +
-		"\t\xad\n" +
+		"\t\xbb\n" +
 		"stop-computer" +
 		"\t\x93\n" +
 		"stop-service" +
 		"\t\x96\n" +
 		"stripe" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"supabase" +
-		"\t\xa0\xa2\n" +
+		"\t\xa7\xaa\n" +
 		"supabase branches" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"supabase db" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"supabase functions" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"supabase projects" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"supabase secrets" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"supabase storage" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"svn delete" +
-		"\t\x9b\n" +
+		"\t\x9c\n" +
 		"svn revert" +
-		"\t\x02R\x9b\n" +
+		"\t\x02R\x9c\n" +
 		"swapoff" +
 		"\t\x96" +
 		"\x02a\x93\n" +
@@ -1537,21 +1550,21 @@ var all = []packindex.Pack{
 		"systemctl suspend" +
 		"\t\x93\n" +
 		"tailscale down" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"tailscale logout" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"talosctl reset" +
-		"\t\xa8\n" +
+		"\t\xb6\n" +
 		"talosctl wipe" +
-		"\t\xa8\n" +
+		"\t\xb6\n" +
 		"tar" +
 		"\t\x02--remov\x87" +
 		"\x02C--direc\x90" +
 		"\x02x--extra--get\x90\n" +
 		"tccli" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"tea repos" +
-		"\t\x9e\n" +
+		"\t\xa2\n" +
 		"tee" +
 		"\t\x01boot\x90" +
 		"\x01dev\x8d" +
@@ -1564,37 +1577,37 @@ var all = []packindex.Pack{
 		"telinit" +
 		"\t\x93\n" +
 		"terraform apply" +
-		"\t\xad\xae\n" +
+		"\t\xbb\xbc\n" +
 		"terraform destroy" +
-		"\t\xad\n" +
+		"\t\xbb\n" +
 		"terraform force-unlock" +
-		"\t\xae\n" +
+		"\t\xbc\n" +
 		"terraform init" +
-		"\t\xae\n" +
+		"\t\xbc\n" +
 		"terraform state" +
-		"\t\xae\n" +
+		"\t\xbc\n" +
 		"terraform taint" +
-		"\t\xae\n" +
+		"\t\xbc\n" +
 		"terraform workspace" +
-		"\t\xae\n" +
+		"\t\xbc\n" +
 		"terragrunt apply" +
-		"\t\xad\xae\n" +
+		"\t\xbb\xbc\n" +
 		"terragrunt apply-all" +
-		"\t\xae\n" +
+		"\t\xbc\n" +
 		"terragrunt destroy" +
-		"\t\xad\n" +
+		"\t\xbb\n" +
 		"terragrunt destroy-all" +
-		"\t\xad\n" +
+		"\t\xbb\n" +
 		"terragrunt force-unlock" +
-		"\t\xae\n" +
+		"\t\xbc\n" +
 		"terragrunt run" +
-		"\t\xad\n" +
+		"\t\xbb\n" +
 		"terragrunt run-all" +
-		"\t\xad\xae\n" +
+		"\t\xbb\xbc\n" +
 		"terragrunt stack" +
-		"\t\xad\n" +
+		"\t\xbb\n" +
 		"terragrunt state" +
-		"\t\xae\n" +
+		"\t\xbc\n" +
 		"timedatectl set-time" +
 		"\t\x96\n" +
 		"tmutil delete" +
@@ -1602,46 +1615,46 @@ var all = []packindex.Pack{
 		"tmutil deletelocalsnapshots" +
 		"\t\x8d\n" +
 		"tofu apply" +
-		"\t\xad\xae\n" +
+		"\t\xbb\xbc\n" +
 		"tofu destroy" +
-		"\t\xad\n" +
+		"\t\xbb\n" +
 		"tofu force-unlock" +
-		"\t\xae\n" +
+		"\t\xbc\n" +
 		"tofu state" +
-		"\t\xae\n" +
+		"\t\xbc\n" +
 		"tofu taint" +
-		"\t\xae\n" +
+		"\t\xbc\n" +
 		"tofu workspace" +
-		"\t\xae\n" +
+		"\t\xbc\n" +
 		"trash" +
-		"\t\x86\xaf\n" +
+		"\t\x86\xbd\n" +
 		"trash-empty" +
 		"\t\x8b\n" +
 		"trash-put" +
 		"\t\x86\n" +
 		"trino" +
-		"\t\xa0\xa2\n" +
+		"\t\xa7\xaa\n" +
 		"true" +
 		"\t\x95\n" +
 		"truncate" +
-		"\t\xaf" +
+		"\t\xbd" +
 		"\x01boot\x90" +
 		"\x01etc\x90" +
 		"\x01usr\x90" +
 		"\x01var\x90" +
 		"\x02s--size\x8b\n" +
 		"tsh" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"turso" +
-		"\t\xa0\xa2\n" +
+		"\t\xa7\xaa\n" +
 		"turso db" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"twilio" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"twine upload" +
-		"\t\x9f\n" +
+		"\t\xa6\n" +
 		"typeorm schema:drop" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"ufw delete" +
 		"\t\x96\n" +
 		"ufw disable" +
@@ -1653,17 +1666,17 @@ var all = []packindex.Pack{
 		"\x02f--force\x96" +
 		"\x02l--lazy\x96\n" +
 		"unlink" +
-		"\t\xaf" +
+		"\t\xbd" +
 		"\x01bin\x90" +
 		"\x01etc\x90" +
 		"\x01lib\x90" +
 		"\x01usr\x90\n" +
 		"unset" +
-		"\t\x01HISTF\x96\n" +
+		"\t\x01HISTF\x97\n" +
 		"unshare" +
-		"\t\x02--map-r\xa7" +
-		"\x02U\xa7" +
-		"\x02r\xa7\n" +
+		"\t\x02--map-r\xb5" +
+		"\x02U\xb5" +
+		"\x02r\xb5\n" +
 		"unzip" +
 		"\t\x02d\x90\n" +
 		"update-grub" +
@@ -1680,87 +1693,87 @@ var all = []packindex.Pack{
 		"usermod" +
 		"\t\x90\n" +
 		"usql" +
-		"\t\xa0\xa2\n" +
+		"\t\xa7\xaa\n" +
 		"uv publish" +
-		"\t\x9f\n" +
-		"vagrant destroy" +
 		"\t\xa6\n" +
+		"vagrant destroy" +
+		"\t\xb4\n" +
 		"valkey-cli" +
-		"\t\xa1\n" +
+		"\t\xa9\n" +
 		"vault auth" +
-		"\t\xa4\n" +
+		"\t\xaf\n" +
 		"vault delete" +
-		"\t\xa4\n" +
+		"\t\xaf\n" +
 		"vault kv" +
-		"\t\xa4\n" +
+		"\t\xaf\n" +
 		"vault operator" +
-		"\t\xa4\n" +
+		"\t\xaf\n" +
 		"vault secrets" +
-		"\t\xa4\n" +
+		"\t\xaf\n" +
 		"vboxmanage unregistervm" +
-		"\t\x02--delet\xa6\n" +
+		"\t\x02--delet\xb4\n" +
 		"velero backup" +
-		"\t\xa8\n" +
+		"\t\xb6\n" +
 		"velero restore" +
-		"\t\xa8\n" +
+		"\t\xb6\n" +
 		"velero schedule" +
-		"\t\xa8\n" +
+		"\t\xb6\n" +
 		"velero uninstall" +
-		"\t\xa8\n" +
+		"\t\xb6\n" +
 		"vercel" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"vercel remove" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"vercel rm" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"vgremove" +
 		"\t\x8d\n" +
 		"vipw" +
 		"\t\x90\n" +
 		"virsh destroy" +
-		"\t\xa6\n" +
+		"\t\xb4\n" +
 		"virsh undefine" +
-		"\t\xa6\n" +
+		"\t\xb4\n" +
 		"visudo" +
 		"\t\x90\n" +
 		"vsce publish" +
-		"\t\x9f\n" +
+		"\t\xa6\n" +
 		"vsce unpublish" +
-		"\t\x9f\n" +
+		"\t\xa6\n" +
 		"vssadmin delete" +
 		"\t\x8d\n" +
 		"vultr-cli" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"wbadmin delete" +
 		"\t\x8d\n" +
 		"wget" +
-		"\t\x02--metho\xa5\n" +
+		"\t\x02--metho\xb2\n" +
 		"wipe" +
 		"\t\x8b\n" +
 		"wipefs" +
 		"\t\x8d\n" +
 		"wp db" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"wp site" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"wrangler" +
-		"\t\xa0\xa2\xac\n" +
+		"\t\xa7\xaa\xba\n" +
 		"wrangler d1" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"wrangler delete" +
-		"\t\xac\n" +
+		"\t\xba\n" +
 		"wsl" +
-		"\t\x02--unreg\xa6\n" +
+		"\t\x02--unreg\xb4\n" +
 		"xargs" +
-		"\t\x88\x9b\xa4\xa6\xa8\n" +
+		"\t\x88\x9d\xad\xb4\xb6\n" +
 		"xh" +
-		"\t\x01DELET\xa5\n" +
+		"\t\x01DELET\xb2\n" +
 		"yarn" +
-		"\t\xa4\n" +
+		"\t\xb1\n" +
 		"yarn npm" +
-		"\t\x9f\n" +
+		"\t\xa6\n" +
 		"yarn publish" +
-		"\t\x9f\n" +
+		"\t\xa6\n" +
 		"yum remove" +
 		"\t\x96\n" +
 		"zfs destroy" +
@@ -2300,15 +2313,8 @@ var all = []packindex.Pack{
 			"\x05blockyThis changes a system file, user accounts or the system start. Leave that to the user, and work on a copy in the project." +
 			"\x02\x18cp /etc/hosts hosts.copy" +
 			"\x02id"},
-		{Name: "no-write-to-system-files", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Tools: "write\nedit", Paths: "\x02\x02/etc/**\n" +
-			"/boot/**\n" +
-			"/bin/**\n" +
-			"/sbin/**\n" +
-			"/lib/**\n" +
-			"/lib64/**\n" +
-			"/usr/bin/**\n" +
-			"/usr/sbin/**\n" +
-			"/usr/lib/**\n" +
+		{Name: "no-write-to-system-files", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Tools: "write\nedit", Paths: "\x02\x02/{etc,boot,bin,sbin,lib,lib64}/**\n" +
+			"/usr/{bin,sbin,lib}/**\n" +
 			"/dev/[shv]d[a-z]*\n" +
 			"/dev/xvd*\n" +
 			"/dev/nvme*\n" +
@@ -2323,12 +2329,7 @@ var all = []packindex.Pack{
 			"/System/**\n" +
 			"/var/spool/cron/**\n" +
 			"/var/lib/**\n" +
-			"**/.git/HEAD\n" +
-			"**/.git/index\n" +
-			"**/.git/packed-refs\n" +
-			"**/.git/refs/**\n" +
-			"**/.git/objects/**\n" +
-			"**/.git/logs/**"}, Hook: "\x98\x80" +
+			"**/.git/{HEAD,index,packed-refs,refs/**,objects/**,logs/**}"}, Hook: "\x98\x80" +
 			"\x05\x01\x02\x05write" +
 			"\x04edit" +
 			"\x01\x80" +
@@ -2337,15 +2338,8 @@ var all = []packindex.Pack{
 			"\x0f/var/lib/apt/**" +
 			"\v/etc/apt/**" +
 			"\x05block]This is a system file or an internal file of git. Leave it to the user, or let git change it."},
-		{Name: "no-redirection-to-system-files", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Paths: "\x02\x02/etc/**\n" +
-			"/boot/**\n" +
-			"/bin/**\n" +
-			"/sbin/**\n" +
-			"/lib/**\n" +
-			"/lib64/**\n" +
-			"/usr/bin/**\n" +
-			"/usr/sbin/**\n" +
-			"/usr/lib/**\n" +
+		{Name: "no-redirection-to-system-files", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Paths: "\x02\x02/{etc,boot,bin,sbin,lib,lib64}/**\n" +
+			"/usr/{bin,sbin,lib}/**\n" +
 			"/dev/[shv]d[a-z]*\n" +
 			"/dev/xvd*\n" +
 			"/dev/nvme*\n" +
@@ -2361,12 +2355,7 @@ var all = []packindex.Pack{
 			"/System/**\n" +
 			"/var/spool/cron/**\n" +
 			"/var/lib/**\n" +
-			"**/.git/HEAD\n" +
-			"**/.git/index\n" +
-			"**/.git/packed-refs\n" +
-			"**/.git/refs/**\n" +
-			"**/.git/objects/**\n" +
-			"**/.git/logs/**", Line: true}, Hook: "\x98\x80" +
+			"**/.git/{HEAD,index,packed-refs,refs/**,objects/**,logs/**}", Line: true}, Hook: "\x98\x80" +
 			"\x15@" +
 			"\x01\vredirection" +
 			"\x01\x80" +
@@ -2470,7 +2459,7 @@ var all = []packindex.Pack{
 			"\x01c/(^|[;&|\\n]|-c\\s+['\"])\\s*(function\\s+)?[\\w.:%]+\\s*(\\(\\s*\\)\\s*)?\\{\\s*[\\w.:%$]+\\s*\\|\\s*[\\w.:%$]+\\s*&/" +
 			"\x05block;This starts processes until the machine no longer responds."},
 		{Name: "ask-before-stopping-services", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x98\x80" +
-			"\x15\x04\xcf" +
+			"\x15\x04\xc5" +
 			"\x01\n" +
 			"pkill -u *\n" +
 			"skill -u *" +
@@ -2520,21 +2509,10 @@ var all = []packindex.Pack{
 			"\x10nmcli con delete" +
 			"\froute delete" +
 			"\vroute flush" +
-			"\rauditctl -e 0" +
-			"\vauditctl -D" +
 			"\aswapoff" +
 			"\tumount -l" +
 			"\tumount -f\n" +
 			"losetup -D" +
-			"\x18journalctl --vacuum-size" +
-			"\x18journalctl --vacuum-time" +
-			"\x13journalctl --rotate\n" +
-			"history -c" +
-			"\x0eunset HISTFILE" +
-			"\x19export HISTFILE=/dev/null" +
-			"\x10export HISTFILE=" +
-			"\x11export HISTSIZE=0" +
-			"\x0eset +o history" +
 			"\x14timedatectl set-time" +
 			"\x18hostnamectl set-hostname" +
 			"\rapt-get purge" +
@@ -2676,17 +2654,34 @@ var all = []packindex.Pack{
 			"\adpkg -r" +
 			"\x06rpm -e" +
 			"\tpacman -R" +
-			"\x01\x04\a\x10systemctl --user" +
-			"\x1bjournalctl --vacuum-time=*d" +
-			"\x1ejournalctl --vacuum-time=*days" +
-			"\x1cjournalctl --vacuum-time=*w*" +
-			"\x1ejournalctl --vacuum-size=*[MG]" +
+			"\vpg_ctl stop" +
+			"\x01\x04\x03" +
+			"\x10systemctl --user" +
 			"\x11apt-get --dry-run" +
 			"\rapt --dry-run" +
 			"\x03" +
 			"asklThis stops a service, a firewall rule or the network, or uninstalls a program. Others may need it. Continue?" +
 			"\x02#systemctl list-units --type=service" +
 			"\aip addr"},
+		{Name: "ask-before-hiding-traces", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x98\x80" +
+			"\x15\x04\v\rauditctl -e 0" +
+			"\vauditctl -D" +
+			"\x18journalctl --vacuum-size" +
+			"\x18journalctl --vacuum-time" +
+			"\x13journalctl --rotate\n" +
+			"history -c" +
+			"\x0eunset HISTFILE" +
+			"\x19export HISTFILE=/dev/null" +
+			"\x10export HISTFILE=" +
+			"\x11export HISTSIZE=0" +
+			"\x0eset +o history" +
+			"\x01\x04\x04\x1bjournalctl --vacuum-time=*d" +
+			"\x1ejournalctl --vacuum-time=*days" +
+			"\x1cjournalctl --vacuum-time=*w*" +
+			"\x1ejournalctl --vacuum-size=*[MG]" +
+			"\x03" +
+			"askNThis deletes or turns off a record of what was done on this machine. Continue?" +
+			"\x01\x17journalctl --disk-usage"},
 		{Name: "no-force-push", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Program: true}, Hook: "\x98\x80" +
 			"\x15\x04\b\x10git push --force" +
 			"\x11git push --mirror" +
@@ -2755,7 +2750,7 @@ var all = []packindex.Pack{
 			"git reflog" +
 			"\x19git revert --no-edit HEAD"},
 		{Name: "ask-before-discarding-work", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x98\x80" +
-			"\x15\x04K" +
+			"\x15\x044" +
 			"\x0egit checkout ." +
 			"\x10git checkout '*'" +
 			"\x10git checkout * *" +
@@ -2793,47 +2788,23 @@ var all = []packindex.Pack{
 			"\x14git checkout --force!git checkout --pathspec-from-file" +
 			"\x12git switch --force" +
 			"\vgit restore" +
-			"\x0egit stash drop" +
-			"\x0fgit stash clear" +
-			"\x12git branch --force" +
-			"\x11git push --delete" +
-			"\x1bgit worktree remove --force" +
-			"\x12git worktree prune" +
-			"\x18git remote remove origin" +
-			"\x14git remote rm origin" +
-			"\x16git tag --delete '$('*" +
-			"\x15git tag --delete '`'*" +
-			"\x16xargs git tag --delete" +
 			"\x1cgit submodule deinit --force" +
 			"\x1agit submodule deinit --all" +
 			"\tgit rm -f" +
 			"\x15git read-tree --reset" +
 			"\x15git checkout-index -f" +
 			"\x15git checkout-index -a" +
-			"\x11git rebase --root#git config core.hooksPath /dev/null" +
-			"\x1egit config --unset-all remote*" +
-			"\x1bgit config --remove-section" +
-			"\rgit lfs prune" +
-			"\x16git annex drop --force" +
-			"\rgit svn reset" +
 			"\x13git p4 sync --force" +
-			"\x19git worktree move --force" +
-			"\x13git bundle unbundle" +
 			"\x11hg update --clean" +
 			"\fhg update -C" +
 			"\x0fhg revert --all" +
 			"\bhg purge" +
-			"\bhg strip" +
 			"\rsvn revert -R\n" +
-			"svn delete\n" +
-			"jj abandon" +
-			"\rjj op restore" +
+			"svn delete" +
 			"\tp4 revert" +
-			"\x01\x04\x13\x14git restore --staged" +
+			"\x01\x04\x10\x14git restore --staged" +
 			"\x0fgit rm --cached" +
 			"\x10git rm --dry-run" +
-			"\x1cgit worktree prune --dry-run" +
-			"\x17git lfs prune --dry-run" +
 			"\x0fgit checkout -b" +
 			"\x0fgit checkout -B" +
 			"\x15git checkout --orphan" +
@@ -2846,17 +2817,56 @@ var all = []packindex.Pack{
 			"\x1bgit restore *pnpm-lock.yaml" +
 			"\x12git restore *.lock" +
 			"\x13git restore *go.sum" +
-			"\x12git push --dry-run" +
 			"\x03" +
-			"askWThis discards changes, stashes, branches or tags that may exist nowhere else. Continue?" +
+			"ask<This discards changes of files that no commit has. Continue?" +
 			"\x02\x0egit stash push" +
-			"\x12git status --short"},
+			"\x0fgit diff --stat"},
+		{Name: "ask-before-losing-commits", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x98\x80" +
+			"\x15\x04\x11\x0egit stash drop" +
+			"\x0fgit stash clear" +
+			"\x12git branch --force" +
+			"\x1bgit worktree remove --force" +
+			"\x12git worktree prune" +
+			"\x16git tag --delete '$('*" +
+			"\x15git tag --delete '`'*" +
+			"\x16xargs git tag --delete" +
+			"\x11git rebase --root" +
+			"\rgit lfs prune" +
+			"\x16git annex drop --force" +
+			"\rgit svn reset" +
+			"\x19git worktree move --force" +
+			"\x13git bundle unbundle" +
+			"\bhg strip\n" +
+			"jj abandon" +
+			"\rjj op restore" +
+			"\x01\x04\x02\x1cgit worktree prune --dry-run" +
+			"\x17git lfs prune --dry-run" +
+			"\x03" +
+			"askUThis deletes or moves commits, stashes or tags that may exist nowhere else. Continue?" +
+			"\x02\x16git branch backup HEAD" +
+			"\x0egit stash list"},
+		{Name: "ask-before-deleting-on-the-remote", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x98\x80" +
+			"\x15\x04\x01\x11git push --delete" +
+			"\x01\x04\x01\x12git push --dry-run" +
+			"\x03" +
+			"askSThis deletes a branch or a tag on the server, for all users. Is it merged or yours?" +
+			"\x02\x0fgit fetch --all" +
+			"\x19git branch -r --no-merged"},
+		{Name: "ask-before-losing-a-remote", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x88\x80" +
+			"\x15\x04\x04\x18git remote remove origin" +
+			"\x14git remote rm origin" +
+			"\x1egit config --unset-all remote*" +
+			"\x1bgit config --remove-section" +
+			"\x03" +
+			"ask^This removes the address of a remote, or a section of settings, from the repository. Continue?" +
+			"\x01\rgit remote -v"},
 		{Name: "ask-before-skipping-checks", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x98\x80" +
-			"\x15\x04\x02\x16git commit --no-verify" +
-			"\x15git merge --no-verify" +
+			"\x15\x04\x03" +
+			"\x16git commit --no-verify" +
+			"\x15git merge --no-verify#git config core.hooksPath /dev/null" +
 			"\x01\x04\x01\x14git commit --dry-run" +
 			"\x03" +
-			"askVThis skips the checks that the project runs before each commit. Continue without them?" +
+			"askiThis skips the checks that the project runs before each commit, or turns them off. Continue without them?" +
 			"\x01\x12git commit -m work"},
 		{Name: "ask-before-checkout-of-files", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Text: "checkout", Program: true}, Hook: "\x88\x80" +
 			"\x15\x84\x80" +
@@ -2867,27 +2877,14 @@ var all = []packindex.Pack{
 			"\x02\x0egit stash push" +
 			"\x0fgit diff --stat"},
 		{Name: "ask-before-deleting-on-a-forge", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x88\x80" +
-			"\x15\x04," +
-			"\x1dgh api -X PUT *collaborators*#gh api --method PUT *collaborators*" +
-			"\x1bgh api -X PATCH *git/refs/*!gh api --method PATCH *git/refs/*$gh api -X PUT *branches/*protection**gh api --method PUT *branches/*protection*" +
-			"\x1fgh api -X PATCH -f visibility=*" +
-			"\x13gh pr merge --admin" +
-			"\x0egh ssh-key add" +
-			"\x0egh gpg-key add" +
-			"\x16gh repo deploy-key add" +
-			"\x10glab ssh-key add" +
-			"\x15gh api -X POST *keys*" +
-			"\x1bgh api --method POST *keys*" +
-			"\x0egh repo delete" +
+			"\x15\x04\x1c\x0egh repo delete" +
 			"\x0fgh repo archive" +
 			"\x0egh repo rename" +
-			"\x19gh repo edit --visibility" +
 			"\x11gh release delete" +
 			"\x17gh release delete-asset" +
 			"\x10gh secret delete" +
 			"\x10gh secret remove" +
 			"\x12gh variable delete" +
-			"\x13gh workflow disable" +
 			"\x0fgh issue delete" +
 			"\x0egh gist delete" +
 			"\x0fgh label delete" +
@@ -2910,6 +2907,32 @@ var all = []packindex.Pack{
 			"\x03" +
 			"askKThis deletes a part of a repository on its server, for all users. Continue?" +
 			"\x01\fgh repo view"},
+		{Name: "ask-before-access-on-a-forge", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x88\x80" +
+			"\x15\x04\b\x1dgh api -X PUT *collaborators*#gh api --method PUT *collaborators*" +
+			"\x0egh ssh-key add" +
+			"\x0egh gpg-key add" +
+			"\x16gh repo deploy-key add" +
+			"\x10glab ssh-key add" +
+			"\x15gh api -X POST *keys*" +
+			"\x1bgh api --method POST *keys*" +
+			"\x03" +
+			"ask[This gives a person or a key access to a repository or an account. Is it one that you know?" +
+			"\x02\fgh repo view" +
+			"\x0fgh ssh-key list"},
+		{Name: "ask-before-changing-visibility", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x88\x80" +
+			"\x15\x04\x02\x1fgh api -X PATCH -f visibility=*" +
+			"\x19gh repo edit --visibility" +
+			"\x03" +
+			"askuThis changes who can read a repository. What was public once, with its whole history, can have been copied. Continue?" +
+			"\x01\fgh repo view"},
+		{Name: "ask-before-skipping-review", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x88\x80" +
+			"\x15\x04\x06\x1bgh api -X PATCH *git/refs/*!gh api --method PATCH *git/refs/*$gh api -X PUT *branches/*protection**gh api --method PUT *branches/*protection*" +
+			"\x13gh pr merge --admin" +
+			"\x13gh workflow disable" +
+			"\x03" +
+			"askgThis goes past the checks and reviews that protect a branch on its server, or turns them off. Continue?" +
+			"\x02\fgh pr checks\n" +
+			"gh pr view"},
 		{Name: "ask-before-publishing", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x98\x80" +
 			"\x15\x04-" +
 			"\vnpm publish" +
@@ -3034,6 +3057,24 @@ var all = []packindex.Pack{
 			"\x02drop" +
 			"\x02test" +
 			"\x05block{A dropped database cannot be restored. Write a migration that the user can run, or use your own database with another name."},
+		{Name: "no-dropdb", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Program: true}, Hook: "\x98\x80" +
+			"\x15\x84\x80\x80" +
+			"\x02\x03" +
+			"\x06dropdb" +
+			"\x0fmysqladmin drop" +
+			"\x0epg_dropcluster\x80\x80" +
+			"\x02\x01\x05\x17/\\bdropdb\\s[^;&|\\n]*\\$/" +
+			"\x06dropdb" +
+			"\x01\x04\a\rdropdb *test*" +
+			"\fdropdb *dev*" +
+			"\fdropdb *tmp*" +
+			"\x10dropdb *scratch*" +
+			"\x0edropdb *local*" +
+			"\rdropdb *demo*" +
+			"\x16mysqladmin drop *test*" +
+			"\x05blockhA dropped database cannot be restored. Use your own database with another name, or leave it to the user." +
+			"\x02\x12createdb shop_test" +
+			"\apsql -l"},
 		{Name: "no-drop-through-a-pipe", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Text: ".deletemany(" +
 			"\x03" +
 			".drop(" +
@@ -3264,23 +3305,24 @@ var all = []packindex.Pack{
 			"\x03" +
 			"ask|This program deletes all rows of a table, a whole database or a store in a cloud. Is this intended, and is it the right one?"},
 		{Name: "ask-before-other-databases", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x98\x80" +
-			"\x15\x84\x80\x80" +
-			"\x02\x9d" +
-			"\x01\x06dropdb" +
+			"\x15\x04\a\x06dropdb" +
 			"\bdropuser" +
-			"\x1amanage.py dbshell *DROP\\ *" +
-			"\x1amanage.py dbshell *drop\\ *" +
-			"\x1cmanage.py dbshell * *DROP\\ *" +
-			"\x1cmanage.py dbshell * *drop\\ *" +
-			"\x0fmysqladmin drop" +
-			"\vpg_ctl stop" +
 			"\x0epg_dropcluster" +
 			"\vpg_resetwal" +
 			"\x12pg_restore --clean" +
 			"\rpg_restore -c" +
 			"\x0fpg_dump --clean" +
-			"\x13mongorestore --drop" +
-			"\x12mongoimport --drop*redis-cli [Ss][Hh][Uu][Tt][Dd][Oo][Ww][Nn] redis-cli [Dd][Ee][Bb][Uu][Gg] *!redis-cli * [Ff][Ll][Uu][Ss][Hh]*(redis-cli [Ss][Cc][Rr][Ii][Pp][Tt] [Ff]*" +
+			"\x01\x04\x05\x12pg_dump --clean -f" +
+			"\x10dropdb *[_-]test" +
+			"\x15dropdb *[_-]test[_-]*" +
+			"\x10dropdb test[_-]*" +
+			"\vdropdb test" +
+			"\x03" +
+			"askhThis drops a database of PostgreSQL, or something in it. Is this intended, and is it the right database?" +
+			"\x02\x1apg_dump --schema-only shop" +
+			"\apsql -l"},
+		{Name: "ask-before-emptying-stores", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x88\x80" +
+			"\x05\x04\"*redis-cli [Ss][Hh][Uu][Tt][Dd][Oo][Ww][Nn] redis-cli [Dd][Ee][Bb][Uu][Gg] *!redis-cli * [Ff][Ll][Uu][Ss][Hh]*(redis-cli [Ss][Cc][Rr][Ii][Pp][Tt] [Ff]*" +
 			"\x1dredis-cli [Cc]luster [Rr]eset" +
 			"\x17redis-cli CLUSTER RESET" +
 			"\x14redis-cli CONFIG SET" +
@@ -3290,6 +3332,84 @@ var all = []packindex.Pack{
 			"\x11redis-cli DEL '*'" +
 			"\x0fxargs redis-cli" +
 			"\tmemcflush" +
+			"\x0fhdfs dfs -rm -r" +
+			"\x10hadoop fs -rm -r" +
+			"\x15hdfs namenode -format" +
+			"\x15kafka-topics --delete" +
+			"\x18kafka-topics.sh --delete" +
+			"\x15kafka-delete-records*" +
+			"\x1fkafka-consumer-groups* --delete" +
+			"\x11rabbitmqctl reset" +
+			"\x17rabbitmqctl force_reset" +
+			"\x14rabbitmqctl delete_*" +
+			"\x17rabbitmqctl purge_queue" +
+			"\x14rabbitmqadmin delete" +
+			"\x13rabbitmqadmin purge" +
+			"\x0enats stream rm" +
+			"\x11nats stream purge" +
+			"\x14influx bucket delete" +
+			"\rinflux delete" +
+			"\x15nodetool decommission" +
+			"\x16nodetool clearsnapshot" +
+			"\vetcdctl del" +
+			"\x10consul kv delete" +
+			"\x03" +
+			"askkThis deletes data of a store, a queue or a cluster, or stops it. Is this intended, and is it the right one?"},
+		{Name: "ask-before-losing-backups", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x98\x80" +
+			"\x05\x04\v\rrestic forget" +
+			"\frestic prune" +
+			"\vborg delete\n" +
+			"borg prune" +
+			"\x15duplicity remove-all*" +
+			"\frclone purge" +
+			"\rrclone delete" +
+			"\vrclone sync" +
+			"\x05mc rb" +
+			"\x11mc rm --recursive" +
+			"\bmc rm -r" +
+			"\x01\x04\x04\x10rclone --dry-run" +
+			"\trclone -n" +
+			"\x10restic --dry-run" +
+			"\x0eborg --dry-run" +
+			"\x03" +
+			"askUThis deletes backups, or files in a remote store that may be the only copy. Continue?"},
+		{Name: "ask-before-deleting-from-a-vault", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x88\x80" +
+			"\x05\x04\a\fvault delete" +
+			"\x0fvault kv delete" +
+			"\x10vault kv destroy" +
+			"\x18vault kv metadata delete" +
+			"\x15vault secrets disable" +
+			"\x12vault auth disable" +
+			"\x13vault operator seal" +
+			"\x03" +
+			"ask\\This deletes secrets from a vault, or closes it, and programs that read them stop. Continue?"},
+		{Name: "ask-before-deleting-database-files", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x98\x80" +
+			"\x15\x04\a\vrm *.sqlite" +
+			"\frm *.sqlite3" +
+			"\arm *.db" +
+			"\brm *.mdb" +
+			"\brm *.ldb" +
+			"\brm *.rdb" +
+			"\brm *.ibd" +
+			"\x01\x04\t\trm *test*" +
+			"\trm /tmp/*" +
+			"\x10rm *tmp*.sqlite*" +
+			"\vrm *dev*.db" +
+			"\x10rm *dev*.sqlite*" +
+			"\rrm *local*.db" +
+			"\x12rm *local*.sqlite*" +
+			"\rrm *cache*.db" +
+			"\vrm *tmp*.db" +
+			"\x03" +
+			"askCThis deletes the file of a database, with all its tables. Continue?" +
+			"\x01\x06ls -la"},
+		{Name: "ask-before-resetting-databases", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x98\x80" +
+			"\x05\x84\x80\x80" +
+			"\x02Z" +
+			"\x1amanage.py dbshell *DROP\\ *" +
+			"\x1amanage.py dbshell *drop\\ *" +
+			"\x1cmanage.py dbshell * *DROP\\ *" +
+			"\x1cmanage.py dbshell * *drop\\ *" +
 			"\x0erails db:drop*" +
 			"\x0erails db:reset" +
 			"\x0erails db:purge" +
@@ -3367,52 +3487,9 @@ var all = []packindex.Pack{
 			"\x15atlas clusters delete" +
 			"\x12atlas schema clean" +
 			"\x12wrangler d1 delete" +
-			"\x0fhdfs dfs -rm -r" +
-			"\x10hadoop fs -rm -r" +
-			"\x15hdfs namenode -format" +
-			"\x15kafka-topics --delete" +
-			"\x18kafka-topics.sh --delete" +
-			"\x15kafka-delete-records*" +
-			"\x1fkafka-consumer-groups* --delete" +
-			"\x11rabbitmqctl reset" +
-			"\x17rabbitmqctl force_reset" +
-			"\x14rabbitmqctl delete_*" +
-			"\x17rabbitmqctl purge_queue" +
-			"\x14rabbitmqadmin delete" +
-			"\x13rabbitmqadmin purge" +
-			"\x0enats stream rm" +
-			"\x11nats stream purge" +
-			"\x14influx bucket delete" +
-			"\rinflux delete" +
-			"\x15nodetool decommission" +
-			"\x16nodetool clearsnapshot" +
-			"\vetcdctl del" +
-			"\x10consul kv delete" +
-			"\fvault delete" +
-			"\x0fvault kv delete" +
-			"\x10vault kv destroy" +
-			"\x18vault kv metadata delete" +
-			"\x15vault secrets disable" +
-			"\x12vault auth disable" +
-			"\x13vault operator seal" +
-			"\rrestic forget" +
-			"\frestic prune" +
-			"\vborg delete\n" +
-			"borg prune" +
-			"\x15duplicity remove-all*" +
-			"\frclone purge" +
-			"\rrclone delete" +
-			"\vrclone sync" +
-			"\x05mc rb" +
-			"\x11mc rm --recursive" +
-			"\bmc rm -r" +
-			"\vrm *.sqlite" +
-			"\frm *.sqlite3" +
-			"\arm *.db" +
-			"\brm *.mdb" +
-			"\brm *.ldb" +
-			"\brm *.rdb" +
-			"\brm *.ibd\x80\x80" +
+			"\x0fmysqladmin drop" +
+			"\x13mongorestore --drop" +
+			"\x12mongoimport --drop\x80\x80" +
 			"\x02\x01\x05R/^\\s*(?:\\w+=\\S*\\s+)*(?:RAILS|NODE|MIX|APP|RACK|DJANGO|FLASK)_ENV=test\\s[^;&|\\n]*$/capp_env=test" +
 			"\x03" +
 			"django_env=test" +
@@ -3426,29 +3503,9 @@ var all = []packindex.Pack{
 			"rack_env=test" +
 			"\x03" +
 			"rails_env=test" +
-			"\x01\x04\x13\x12pg_dump --clean -f" +
-			"\x10dropdb *[_-]test" +
-			"\x15dropdb *[_-]test[_-]*" +
-			"\x10dropdb test[_-]*" +
-			"\vdropdb test" +
-			"\trm *test*" +
-			"\trm /tmp/*" +
-			"\x10rclone --dry-run" +
-			"\trclone -n" +
-			"\x10restic --dry-run" +
-			"\x0eborg --dry-run" +
-			"\x10rm *tmp*.sqlite*" +
-			"\vrm *dev*.db" +
-			"\x10rm *dev*.sqlite*" +
-			"\rrm *local*.db" +
-			"\x12rm *local*.sqlite*" +
-			"\rrm *cache*.db" +
-			"\vrm *tmp*.db" +
-			"\x1drails db:reset RAILS_ENV=test" +
+			"\x01\x04\x01\x1drails db:reset RAILS_ENV=test" +
 			"\x03" +
-			"askbThis drops a database, its content or its backups. Is this intended, and is it the right database?" +
-			"\x02\x1apg_dump --schema-only shop" +
-			"\x10redis-cli DBSIZE"},
+			"askmThis drops the database of an application, or all its tables. Is this intended, and is it the right database?"},
 		{Name: "ask-before-delete-requests", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x98\x80" +
 			"\x05\x04\f\x18curl -X DELETE https://*" +
 			"\x16curl -X DELETE *:9200*" +
@@ -3468,6 +3525,18 @@ var all = []packindex.Pack{
 			"\x14xh DELETE localhost*" +
 			"\x03" +
 			"ask1This asks a server to delete something. Continue?"},
+		{Name: "ask-before-remote-file-deletes", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Text: "ftp\x03lftp\x03ncftp\x03sftp\x05\x060", Program: true}, Hook: "\x88\x80" +
+			"\x15\x84\x80" +
+			"\x02\x04\x04sftp" +
+			"\x04lftp" +
+			"\x03" +
+			"ftp" +
+			"\x05ncftp" +
+			"\x02\x01r/\\b(?:sftp|ncftp|l?ftp)\\b[\\s\\S]*(?:<<<?|\\s-[ce]\\b)[\\s\\S]*?(?:^|[\\n;'\"])\\s*-?(?:glob\\s+)?(?:m?rm|rmdir|m?delete)\\s/" +
+			"\x01n/(?:\\b(?:echo|printf)\\b[^|]*?(?:['\"\\s]|\\\\n)|\\n)\\s*-?(?:m?rm|rmdir|m?delete)\\s[^|]*\\|\\s*(?:sftp|l?ftp|ncftp)\\b/" +
+			"\x03" +
+			"askZThis deletes files on another machine, where no trash keeps them. Is it the right machine?" +
+			"\x01 sftp -P 22 user@host.example.com"},
 		{Name: "ask-before-losing-containers", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x98\x80" +
 			"\x15\x04`" +
 			"\x13docker system prune" +
@@ -4098,133 +4167,143 @@ var all = []packindex.Pack{
 			"\x03" +
 			"ask\\A guard has just blocked the deletion of these files. Delete or move them in this other way?" +
 			"\x01\x06ls -la"},
-		{Name: "unclear-command", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Line: true, Unknown: true}, Hook: "\x88\x80" +
+		{Name: "unclear-command", On: on0, Phase: 2, Priority: 20, Decide: 2, Needs: match.Needs{Line: true, Unknown: true}, Hook: "\x88\x84" +
 			"\x05\xc0\x80\x80" +
 			"\x02\x01\aunknown" +
-			"\x02\x01!interact|send|write|input process" +
-			"\x03" +
+			"\x02\x01!interact|send|write|input process\xf0" +
+			"\x01\x03" +
 			"ask;This command line hides the command that it runs. Continue?"},
 	}},
-	{Name: "exfiltration", Version: 4, Digest: "cf78e0e8a7d61a2759d195e84659f4c6c62342d4448b6a642baf958b2168a3e3", Begins: "*" +
-		"\t\x98\x99\x9a\x9b\x9c\x9d\x9e\x9f\xa0\xa1\xa2\xa3\xa4\xa5\xa6\xa7\xa8\xa9\xaa\xab\xac\xad\xae\xaf\xb0\xb1\xb2\n" +
+	{Name: "exfiltration", Version: 5, Digest: "a2ff3408e1de677ce83feea7858735f5b2ed379e14807ba77e09480a66c3d6fd", Begins: "*" +
+		"\t\x9d\x9e\x9f\xa0\xa1\xa2\xa3\xa4\xa5\xa6\xa7\xa8\xa9\xaa\xab\xac\xad\xae\xaf\xb0\xb1\xb2\xb3\xb4\xb5\xb6\xb7\n" +
 		"\x00arecord" +
-		"\t\x90\n" +
+		"\t\x95\n" +
 		"aria2c" +
-		"\t\x80\x82\x89\n" +
+		"\t\x80\x82\x8c\n" +
 		"ash" +
-		"\t\x84\n" +
+		"\t\x87\n" +
 		"autossh" +
-		"\t\x95" +
-		"\x02R\x8a\n" +
+		"\t\x9a" +
+		"\x02R\x8d\n" +
 		"awk" +
-		"\t\x84\n" +
+		"\t\x87\n" +
 		"aws s3" +
 		"\t\x80\x82\x83\n" +
+		"aws s3api" +
+		"\t\x84\n" +
 		"axel" +
-		"\t\x80\x82\x89\n" +
+		"\t\x80\x82\x8c\n" +
+		"az storage" +
+		"\t\x84\n" +
 		"azcopy copy" +
 		"\t\x83\n" +
-		"bash" +
+		"b2 file" +
 		"\t\x84\n" +
+		"b2 upload-file" +
+		"\t\x84\n" +
+		"bash" +
+		"\t\x87\n" +
 		"bore local" +
-		"\t\x8a\n" +
+		"\t\x8d\n" +
 		"bun" +
-		"\t\x80\x84\n" +
+		"\t\x80\x87\n" +
 		"bunx" +
-		"\t\x8c\n" +
+		"\t\x8f\n" +
 		"busybox" +
-		"\t\x8c\n" +
+		"\t\x8f\n" +
 		"caddy" +
-		"\t\x8c\n" +
+		"\t\x8f\n" +
 		"cat" +
-		"\t\x01input\x90\n" +
+		"\t\x01input\x95\n" +
 		"chisel" +
-		"\t\x8a\n" +
+		"\t\x8d\n" +
 		"cloudflared" +
-		"\t\x02--url\x8a\n" +
+		"\t\x02--url\x8d\n" +
 		"cloudflared tunnel" +
-		"\t\x8a\n" +
+		"\t\x8d\n" +
 		"code tunnel" +
-		"\t\x8a\n" +
+		"\t\x8d\n" +
 		"croc" +
 		"\t\x80\x82\n" +
 		"croc send" +
-		"\t\x83\n" +
+		"\t\x84\n" +
 		"cryptcat" +
-		"\t\x80\x82\x8b\n" +
+		"\t\x80\x82\x8e\n" +
 		"curl" +
-		"\t\x80\x82\x89\x8b" +
-		"\x01POST\x94" +
-		"\x01PUT\x94" +
-		"\x02--data-\x94" +
-		"\x02--json\x94" +
-		"\x02F--form\x94" +
-		"\x02T--uploa\x94" +
-		"\x02d--data\x94\n" +
+		"\t\x80\x82\x85\x86\x8c\x8e" +
+		"\x01POST\x99" +
+		"\x01PUT\x99" +
+		"\x02--data-\x99" +
+		"\x02--json\x99" +
+		"\x02F--form\x99" +
+		"\x02T--uploa\x99" +
+		"\x02d--data\x99\n" +
 		"curlie" +
-		"\t\x80\x82\x89\x8b\n" +
+		"\t\x80\x82\x85\x86\x8c\x8e\n" +
 		"darkhttpd" +
-		"\t\x8c\n" +
-		"dash" +
-		"\t\x84\n" +
-		"delv" +
-		"\t\x89\n" +
-		"deno" +
-		"\t\x80\x84\n" +
-		"devtunnel host" +
-		"\t\x8a\n" +
-		"dig" +
-		"\t\x80\x82\x89\n" +
-		"dnscat" +
-		"\t\x8a\n" +
-		"dnscat2" +
-		"\t\x8a\n" +
-		"drill" +
-		"\t\x80\x82\x89\n" +
-		"evtest" +
-		"\t\x90\n" +
-		"exec" +
-		"\t\x84\n" +
-		"exim" +
 		"\t\x8f\n" +
+		"dash" +
+		"\t\x87\n" +
+		"delv" +
+		"\t\x8c\n" +
+		"deno" +
+		"\t\x80\x87\n" +
+		"devtunnel host" +
+		"\t\x8d\n" +
+		"dig" +
+		"\t\x80\x82\x8c\n" +
+		"dnscat" +
+		"\t\x8d\n" +
+		"dnscat2" +
+		"\t\x8d\n" +
+		"drill" +
+		"\t\x80\x82\x8c\n" +
+		"evtest" +
+		"\t\x95\n" +
+		"exec" +
+		"\t\x87\n" +
+		"exim" +
+		"\t\x94\n" +
 		"expose share" +
-		"\t\x8a\n" +
+		"\t\x8d\n" +
 		"ffmpeg alsa" +
-		"\t\x02f\x90\n" +
+		"\t\x02f\x95\n" +
 		"ffmpeg avfoundation" +
-		"\t\x02f\x90\n" +
+		"\t\x02f\x95\n" +
 		"ffmpeg pulse" +
-		"\t\x02f\x90\n" +
+		"\t\x02f\x95\n" +
 		"ffmpeg v4l2" +
-		"\t\x02f\x90\n" +
+		"\t\x02f\x95\n" +
 		"ffmpeg x11grab" +
-		"\t\x02f\x90\n" +
+		"\t\x02f\x95\n" +
 		"finger" +
 		"\t\x80\x82\n" +
 		"flameshot" +
-		"\t\x90\n" +
+		"\t\x95\n" +
 		"fping" +
-		"\t\x89\n" +
+		"\t\x8c\n" +
 		"frpc" +
-		"\t\x8a\n" +
+		"\t\x8d\n" +
 		"frps" +
-		"\t\x8a\n" +
+		"\t\x8d\n" +
 		"fswebcam" +
-		"\t\x90\n" +
+		"\t\x95\n" +
 		"ftp" +
-		"\t\x80\x82\x8b\x94\n" +
+		"\t\x80\x82\x8e\x99\n" +
 		"gawk" +
+		"\t\x87\n" +
+		"gcloud alpha" +
 		"\t\x84\n" +
 		"gcloud storage" +
 		"\t\x83\n" +
 		"get-clipboard" +
-		"\t\x91\n" +
+		"\t\x96\n" +
 		"getent" +
-		"\t\x89\n" +
+		"\t\x8c\n" +
 		"gh api" +
 		"\t\x80\n" +
 		"gh gist" +
-		"\t\x80\x82\x83\x8d\n" +
+		"\t\x80\x82\x83\x91\n" +
 		"gh issue" +
 		"\t\x80\n" +
 		"gh pr" +
@@ -4232,320 +4311,368 @@ var all = []packindex.Pack{
 		"gh release" +
 		"\t\x80\x83\n" +
 		"gh repo" +
-		"\t\x02--publi\x8d" +
-		"\x02--visib\x8d\n" +
+		"\t\x02--publi\x91\n" +
 		"gh secret" +
-		"\t\x8d\n" +
+		"\t\x92\n" +
 		"git add" +
-		"\t\x97\n" +
+		"\t\x9c\n" +
 		"git config" +
-		"\t\x01remot\x8e\n" +
+		"\t\x01remot\x93\n" +
 		"git daemon" +
-		"\t\x8d\n" +
+		"\t\x90\n" +
 		"git push" +
-		"\t\x8d\x94\n" +
+		"\t\x90\x99\n" +
 		"git remote" +
-		"\t\x8e\n" +
+		"\t\x93\n" +
 		"glab" +
 		"\t\x80\n" +
 		"glab snippet" +
-		"\t\x8d\n" +
+		"\t\x91\n" +
 		"gnome-screenshot" +
-		"\t\x90\n" +
+		"\t\x95\n" +
 		"gotty" +
-		"\t\x8a\n" +
+		"\t\x8d\n" +
 		"grim" +
-		"\t\x90\n" +
+		"\t\x95\n" +
 		"gs-netcat" +
-		"\t\x80\x82\x8a\x8b\n" +
+		"\t\x80\x82\x8d\x8e\n" +
 		"gsocket" +
-		"\t\x8a\n" +
+		"\t\x8d\n" +
 		"gsutil" +
 		"\t\x80\x82\x83\n" +
 		"host" +
-		"\t\x80\x82\x89\n" +
+		"\t\x80\x82\x8c\n" +
 		"hping3" +
-		"\t\x89\n" +
+		"\t\x8c\n" +
 		"http" +
-		"\t\x80\x82\x89\x8b" +
-		"\x01POST\x94" +
-		"\x01PUT\x94\n" +
+		"\t\x80\x82\x85\x86\x8c\x8e" +
+		"\x01POST\x99" +
+		"\x01PUT\x99\n" +
 		"http-server" +
-		"\t\x8c\n" +
+		"\t\x8f\n" +
 		"httpie" +
-		"\t\x80\x82\x89\x8b\n" +
+		"\t\x80\x82\x8c\x8e\n" +
 		"https" +
-		"\t\x80\x82\x89\x8b\n" +
+		"\t\x80\x82\x85\x86\x8c\x8e\n" +
 		"hub gist" +
-		"\t\x8d\n" +
+		"\t\x91\n" +
 		"imagesnap" +
-		"\t\x90\n" +
+		"\t\x95\n" +
 		"import root" +
-		"\t\x90\n" +
+		"\t\x95\n" +
 		"inlets" +
-		"\t\x8a\n" +
+		"\t\x8d\n" +
 		"iodine" +
-		"\t\x8a\n" +
+		"\t\x8d\n" +
 		"ipfs add" +
-		"\t\x83\n" +
+		"\t\x83\x84\n" +
+		"jira" +
+		"\t\x80\n" +
 		"kdig" +
-		"\t\x89\n" +
-		"ksh" +
-		"\t\x84\n" +
-		"lftp" +
-		"\t\x80\x82\x8b\x94\n" +
-		"ligolo" +
-		"\t\x8a\n" +
-		"live-server" +
 		"\t\x8c\n" +
+		"ksh" +
+		"\t\x87\n" +
+		"lftp" +
+		"\t\x80\x82\x8e\x99\n" +
+		"ligolo" +
+		"\t\x8d\n" +
+		"live-server" +
+		"\t\x8f\n" +
 		"localtunnel" +
-		"\t\x8a\n" +
+		"\t\x8d\n" +
 		"localxpose" +
-		"\t\x8a\n" +
+		"\t\x8d\n" +
 		"loclx" +
-		"\t\x8a\n" +
+		"\t\x8d\n" +
 		"logkeys" +
-		"\t\x90\n" +
+		"\t\x95\n" +
 		"lt" +
-		"\t\x02--port\x8a" +
-		"\x02p\x8a\n" +
+		"\t\x02--port\x8d" +
+		"\x02p\x8d\n" +
 		"lua" +
-		"\t\x80\x84\n" +
+		"\t\x80\x87\n" +
 		"mail" +
-		"\t\x80\x82\x8b\x8f\n" +
+		"\t\x80\x82\x8e\x94\n" +
 		"mailx" +
-		"\t\x80\x82\x8f\n" +
+		"\t\x80\x82\x94\n" +
 		"maim" +
-		"\t\x90\n" +
+		"\t\x95\n" +
+		"matrix-commander" +
+		"\t\x80\n" +
 		"mc cp" +
 		"\t\x83\n" +
 		"miniserve" +
-		"\t\x8c\n" +
+		"\t\x8f\n" +
 		"mkfifo" +
-		"\t\x84\n" +
+		"\t\x87\n" +
 		"mknod" +
-		"\t\x84\n" +
+		"\t\x87\n" +
 		"msfvenom" +
-		"\t\x84\n" +
+		"\t\x87\n" +
 		"msmtp" +
-		"\t\x80\x82\x8f\n" +
-		"mutt" +
-		"\t\x80\x82\x8f\n" +
-		"nc" +
-		"\t\x80\x82\x84\x89\x8b\x94" +
-		"\x02l\x8a\n" +
-		"nc.openbsd" +
-		"\t\x80\x82\x84\x8b\n" +
-		"nc.traditional" +
-		"\t\x80\x82\x84\x8b\n" +
-		"ncat" +
-		"\t\x80\x82\x84\x8b\x94" +
-		"\x02l\x8a\n" +
-		"neomutt" +
-		"\t\x8f\n" +
-		"netcat" +
-		"\t\x80\x82\x84\x8b\x94" +
-		"\x02l\x8a\n" +
-		"ngrok http" +
-		"\t\x8a\n" +
-		"ngrok start" +
-		"\t\x8a\n" +
-		"ngrok tcp" +
-		"\t\x8a\n" +
-		"ngrok tls" +
-		"\t\x8a\n" +
-		"node" +
-		"\t\x80\x84\x94\n" +
-		"nodejs" +
-		"\t\x80\x84\n" +
-		"npx" +
-		"\t\x8a\x8c\n" +
-		"nslookup" +
-		"\t\x80\x82\x89\n" +
-		"openssl" +
-		"\t\x01s_cli\x80\x82\x84\x8b\n" +
-		"osascript" +
-		"\t\x80\x84\n" +
-		"pagekite" +
-		"\t\x8a\n" +
-		"parecord" +
-		"\t\x90\n" +
-		"pbpaste" +
-		"\t\x91\n" +
-		"perl" +
-		"\t\x80\x84\x94\n" +
-		"php" +
-		"\t\x80\x84\x8c\x94\n" +
-		"ping" +
-		"\t\x80\x82\x89\n" +
-		"ping6" +
-		"\t\x89\n" +
-		"pinggy" +
-		"\t\x8a\n" +
-		"playit" +
-		"\t\x8a\n" +
-		"plink" +
-		"\t\x95" +
-		"\x02R\x8a\n" +
-		"powershell" +
-		"\t\x80\x84\n" +
-		"psql" +
-		"\t\x8b\n" +
-		"ptunnel" +
-		"\t\x8a\n" +
-		"pwncat" +
-		"\t\x84\n" +
-		"pwncat-cs" +
-		"\t\x84\n" +
-		"pwsh" +
-		"\t\x80\x84\n" +
-		"pypy3" +
-		"\t\x80\x84\n" +
-		"python" +
-		"\t\x80\x84\x8c\x94\n" +
-		"python2" +
-		"\t\x80\x84\x8c\n" +
-		"python3" +
-		"\t\x80\x84\x8c\x94\n" +
-		"python3.10" +
-		"\t\x80\x84\n" +
-		"python3.11" +
-		"\t\x80\x84\n" +
-		"python3.12" +
-		"\t\x80\x84\n" +
-		"python3.13" +
-		"\t\x80\x84\n" +
-		"python3.14" +
-		"\t\x80\x84\n" +
-		"python3.9" +
-		"\t\x80\x84\n" +
-		"rathole" +
-		"\t\x8a\n" +
-		"rclone" +
-		"\t\x80\x82\x83\x94\n" +
-		"resolvectl" +
-		"\t\x89\n" +
-		"rsync" +
-		"\t\x80\x82\x83\x94\n" +
-		"ruby" +
-		"\t\x80\x84\x8c\x94\n" +
-		"s-nail" +
-		"\t\x8f\n" +
-		"s3cmd put" +
-		"\t\x83\n" +
-		"scp" +
-		"\t\x80\x82\x83\x8b\x94\n" +
-		"screencapture" +
-		"\t\x90\n" +
-		"scrot" +
-		"\t\x90\n" +
-		"sendemail" +
-		"\t\x8f\n" +
-		"sendmail" +
-		"\t\x80\x82\x8f\n" +
-		"serve" +
-		"\t\x8c\n" +
-		"sftp" +
 		"\t\x80\x82\x94\n" +
-		"sh" +
+		"mutt" +
+		"\t\x80\x82\x94\n" +
+		"nc" +
+		"\t\x80\x82\x85\x86\x87\x8c\x8e\x99" +
+		"\x02l\x8d\n" +
+		"nc.openbsd" +
+		"\t\x80\x82\x87\x8e\n" +
+		"nc.traditional" +
+		"\t\x80\x82\x87\x8e\n" +
+		"ncat" +
+		"\t\x80\x82\x85\x86\x87\x8e\x99" +
+		"\x02l\x8d\n" +
+		"neomutt" +
+		"\t\x94\n" +
+		"netcat" +
+		"\t\x80\x82\x85\x86\x87\x8e\x99" +
+		"\x02l\x8d\n" +
+		"ngrok http" +
+		"\t\x8d\n" +
+		"ngrok start" +
+		"\t\x8d\n" +
+		"ngrok tcp" +
+		"\t\x8d\n" +
+		"ngrok tls" +
+		"\t\x8d\n" +
+		"node" +
+		"\t\x80\x87\x99\n" +
+		"nodejs" +
+		"\t\x80\x87\n" +
+		"npx" +
+		"\t\x8d\x8f\n" +
+		"nslookup" +
+		"\t\x80\x82\x8c\n" +
+		"oc cp" +
 		"\t\x84\n" +
+		"openssl" +
+		"\t\x01s_cli\x80\x82\x87\x8e\n" +
+		"osascript" +
+		"\t\x80\x87\n" +
+		"pagekite" +
+		"\t\x8d\n" +
+		"parecord" +
+		"\t\x95\n" +
+		"pbpaste" +
+		"\t\x96\n" +
+		"perl" +
+		"\t\x80\x87\x99\n" +
+		"php" +
+		"\t\x80\x87\x8f\x99\n" +
+		"ping" +
+		"\t\x80\x82\x8c\n" +
+		"ping6" +
+		"\t\x8c\n" +
+		"pinggy" +
+		"\t\x8d\n" +
+		"playit" +
+		"\t\x8d\n" +
+		"plink" +
+		"\t\x9a" +
+		"\x02R\x8d\n" +
+		"powershell" +
+		"\t\x80\x87\n" +
+		"psql" +
+		"\t\x8e\n" +
+		"ptunnel" +
+		"\t\x8d\n" +
+		"pwncat" +
+		"\t\x87\n" +
+		"pwncat-cs" +
+		"\t\x87\n" +
+		"pwsh" +
+		"\t\x80\x87\n" +
+		"pypy3" +
+		"\t\x80\x87\n" +
+		"python" +
+		"\t\x80\x87\x8f\x99\n" +
+		"python2" +
+		"\t\x80\x87\x8f\n" +
+		"python3" +
+		"\t\x80\x87\x8f\x99\n" +
+		"python3.10" +
+		"\t\x80\x87\n" +
+		"python3.11" +
+		"\t\x80\x87\n" +
+		"python3.12" +
+		"\t\x80\x87\n" +
+		"python3.13" +
+		"\t\x80\x87\n" +
+		"python3.14" +
+		"\t\x80\x87\n" +
+		"python3.9" +
+		"\t\x80\x87\n" +
+		"rathole" +
+		"\t\x8d\n" +
+		"rclone" +
+		"\t\x80\x82\x83\x99\n" +
+		"resolvectl" +
+		"\t\x8c\n" +
+		"rsync" +
+		"\t\x80\x82\x83\x99\n" +
+		"ruby" +
+		"\t\x80\x87\x8f\x99\n" +
+		"s-nail" +
+		"\t\x94\n" +
+		"s3cmd put" +
+		"\t\x83\x84\n" +
+		"scp" +
+		"\t\x80\x82\x83\x8e\x99\n" +
+		"screencapture" +
+		"\t\x95\n" +
+		"scrot" +
+		"\t\x95\n" +
+		"sendemail" +
+		"\t\x94\n" +
+		"sendmail" +
+		"\t\x80\x82\x94\n" +
+		"serve" +
+		"\t\x8f\n" +
+		"sftp" +
+		"\t\x80\x82\x99\n" +
+		"sh" +
+		"\t\x87\n" +
 		"showkey" +
-		"\t\x90\n" +
+		"\t\x95\n" +
+		"signal-cli" +
+		"\t\x80\n" +
+		"slack" +
+		"\t\x80\n" +
+		"slackcat" +
+		"\t\x80\n" +
 		"smbclient" +
 		"\t\x80\x82\n" +
 		"socat" +
-		"\t\x80\x82\x84\x8b\n" +
+		"\t\x80\x82\x85\x86\x87\x8e\n" +
 		"spectacle" +
-		"\t\x90\n" +
+		"\t\x95\n" +
 		"ssh" +
-		"\t\x80\x82\x8b\x95" +
-		"\x01@loca\x8a" +
-		"\x01@serv\x8a" +
-		"\x01local\x8a" +
-		"\x01serve\x8a" +
-		"\x02R\x8a\n" +
+		"\t\x80\x82\x8e\x9a" +
+		"\x01@loca\x8d" +
+		"\x01@serv\x8d" +
+		"\x01local\x8d" +
+		"\x01serve\x8d" +
+		"\x02R\x8d\n" +
 		"sshuttle" +
-		"\t\x8a\n" +
+		"\t\x8d\n" +
 		"ssmtp" +
-		"\t\x8f\n" +
+		"\t\x94\n" +
 		"strace" +
-		"\t\x02e\x90\n" +
+		"\t\x02e\x95\n" +
 		"stunnel" +
-		"\t\x8a\n" +
+		"\t\x8d\n" +
 		"swaks" +
-		"\t\x80\x82\x8f\n" +
+		"\t\x80\x82\x94\n" +
 		"tailscale funnel" +
-		"\t\x8a\n" +
+		"\t\x8d\n" +
 		"tailscale serve" +
-		"\t\x8a\n" +
+		"\t\x8d\n" +
 		"tclsh" +
-		"\t\x84\n" +
+		"\t\x87\n" +
 		"tcpdump" +
-		"\t\x02w\x90\n" +
+		"\t\x02w\x95\n" +
 		"telebit" +
-		"\t\x8a\n" +
+		"\t\x8d\n" +
 		"telegram-send" +
-		"\t\x8f\n" +
+		"\t\x80\x94\n" +
 		"telnet" +
-		"\t\x80\x82\x84\x8b\x94\n" +
+		"\t\x80\x82\x87\x8e\x99\n" +
 		"tftp" +
-		"\t\x80\x82\x8b\n" +
+		"\t\x80\x82\x8e\n" +
 		"tmate" +
-		"\t\x8a\n" +
+		"\t\x8d\n" +
 		"tmole" +
-		"\t\x8a\n" +
+		"\t\x8d\n" +
 		"traceroute" +
-		"\t\x89\n" +
+		"\t\x8c\n" +
+		"transfer" +
+		"\t\x84\n" +
 		"ttyd" +
-		"\t\x8a\n" +
+		"\t\x8d\n" +
 		"tunnelmole" +
-		"\t\x8a\n" +
+		"\t\x8d\n" +
 		"twilio" +
-		"\t\x8f\n" +
+		"\t\x94\n" +
 		"twistd" +
-		"\t\x8c\n" +
+		"\t\x8f\n" +
 		"upterm host" +
-		"\t\x8a\n" +
+		"\t\x8d\n" +
+		"vercel blob" +
+		"\t\x84\n" +
 		"webfsd" +
-		"\t\x8c\n" +
+		"\t\x8f\n" +
 		"wget" +
-		"\t\x80\x82\x89\x8b" +
-		"\x02--body-\x94" +
-		"\x02--post-\x94\n" +
+		"\t\x80\x82\x85\x86\x8c\x8e" +
+		"\x02--body-\x99" +
+		"\x02--post-\x99\n" +
 		"wget2" +
-		"\t\x80\x82\x89\x8b\n" +
+		"\t\x80\x82\x85\x86\x8c\x8e\n" +
 		"whois" +
 		"\t\x80\x82\n" +
 		"wl-paste" +
-		"\t\x91\n" +
+		"\t\x96\n" +
 		"wormhole" +
 		"\t\x80\x82\n" +
 		"wormhole send" +
-		"\t\x83\n" +
+		"\t\x84\n" +
+		"wrangler r2" +
+		"\t\x84\n" +
 		"xclip" +
-		"\t\x91\n" +
+		"\t\x96\n" +
 		"xh" +
-		"\t\x80\x82\x89\x8b" +
-		"\x01POST\x94\n" +
+		"\t\x80\x82\x85\x86\x8c\x8e" +
+		"\x01POST\x99\n" +
 		"xinput test" +
-		"\t\x90\n" +
+		"\t\x95\n" +
 		"xinput test-xi2" +
-		"\t\x90\n" +
+		"\t\x95\n" +
 		"xsel" +
-		"\t\x91\n" +
+		"\t\x96\n" +
 		"xterm" +
-		"\t\x84\n" +
+		"\t\x87\n" +
 		"xwd" +
-		"\t\x90\n" +
+		"\t\x95\n" +
 		"zmodload" +
-		"\t\x84\n" +
+		"\t\x87\n" +
 		"zrok share" +
-		"\t\x8a\n" +
+		"\t\x8d\n" +
 		"zsh" +
-		"\t\x84\n" +
+		"\t\x87\n" +
 		"ztcp" +
-		"\t\x84\n", Hooks: []packindex.Hook{
-		{Name: "no-secrets-sent", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Text: ".aws" +
+		"\t\x87\n", Hooks: []packindex.Hook{
+		{Name: "no-secrets-sent", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Text: ".aws/credentials" +
+			"\x03" +
+			".docker/config.json" +
+			"\x03" +
+			".env" +
+			"\x03" +
+			".git-credentials" +
+			"\x03" +
+			".key" +
+			"\x03" +
+			".kube/config" +
+			"\x03" +
+			".netrc" +
+			"\x03" +
+			".npmrc" +
+			"\x03" +
+			".pem" +
+			"\x03" +
+			".pgpass" +
+			"\x03" +
+			".pypirc" +
+			"\x03" +
+			".ssh/" +
+			"\x03" +
+			"id_dsa" +
+			"\x03" +
+			"id_ecdsa" +
+			"\x03" +
+			"id_ed25519" +
+			"\x03" +
+			"id_rsa" +
+			"\x05.aws" +
 			"\x03" +
 			".aws/" +
 			"\x03" +
@@ -4699,7 +4826,7 @@ var all = []packindex.Pack{
 			"'.env" +
 			"\x03" +
 			".env" +
-			"\x05\x060" +
+			"\x05\x061" +
 			"\x05|" +
 			"\x05$env:" +
 			"\x03" +
@@ -4889,9 +5016,9 @@ var all = []packindex.Pack{
 			"urllib" +
 			"\x03" +
 			"urlopen" +
-			"\x05\x064", Program: true}, Hook: "\x88\x80" +
+			"\x05\x065", Program: true}, Hook: "\x88\x80" +
 			"\x05\x84\x80" +
-			"\x02I" +
+			"\x02O" +
 			"\x04curl" +
 			"\x06curlie" +
 			"\x04wget" +
@@ -4971,8 +5098,17 @@ var all = []packindex.Pack{
 			"lua" +
 			"\tosascript" +
 			"\x04pwsh\n" +
-			"powershell" +
-			"\x06\x01\xb3" +
+			"powershell\n" +
+			"signal-cli" +
+			"\x05slack" +
+			"\bslackcat" +
+			"\rtelegram-send" +
+			"\x10matrix-commander" +
+			"\x04jira" +
+			"\a\x01\xc2" +
+			"\x03" +
+			"/\\b(?:gh\\s+(?:issue|pr|gist|release|api)|glab|signal-cli|slack|slackcat|telegram-send|matrix-commander|jira)\\s[^;&|\\n]*(?:\\$\\(|`)\\s*(?:(?:cat|base64|head|tail)\\s[^)`\\n]*?|<\\s*)(?:[\\w.~$/{}-]*/)?(?:\\.env(?:\\.(?:local|prod\\w*|dev\\w*|stag\\w*))?|id_(?:rsa|dsa|ecdsa|ed25519)|\\.ssh/\\S+|\\.aws/credentials|\\.(?:netrc|npmrc|pypirc|pgpass|git-credentials|kube/config|docker/config\\.json)|[\\w-]*(?:server|private|secret)[\\w-]*\\.(?:pem|key))[\"']?\\s*(?:[|)`]|$)/" +
+			"\x01\xb3" +
 			"\v/(?:\\b(?:put|mput|reput|send|mirror\\s+-R)\\b\\s*['\"]?[^\\s'\"|;&]*|(?:[\\s'\"=]@|\\s-\\w{0,5}[dFT]@|\\b(?:https?|xh)\\b[^|;\\n]*@|<\\s*|(?:--post-file|--body-file|--upload-file|\\s-\\w{0,5}T)[=\\s]*)['\"]?[^\\s'\"|;&<@()]*|\\b(?:curl|wget|https?|xh|nc|ncat|netcat|socat|ssh|nslookup|dig|host|drill|ping|whois|finger|gh\\s+gist|mail|telnet)\\b[^;\\n]*(?:\\$\\(|`|<\\()[^)`]*)(?:(?:^|[\\s'\"/=@<(~`])\\.env(?:\\.(?:local|prod\\w*|dev\\w*|stag\\w*|secret\\w*))?|\\.ssh(?:/(?:id_\\w+|\\w*_?key|config|\\*|\\.)?)?|\\bid_(?:rsa|dsa|ecdsa|ed25519)|\\.aws(?:/(?:credentials|config|\\*)?)?|\\.netrc|\\.pgpass|\\.my\\.cnf|\\.npmrc|\\.pypirc|\\.git-credentials|\\.git/config|\\.docker/config\\.json|\\.kube(?:/config)?|\\.gnupg/?[\\w.*-]*|/etc/(?:shadow|passwd|sudoers|gshadow)|\\.(?:bash|zsh|sh|psql|mysql|python)_history|fish_history|\\.config/(?:gcloud|gh|google-chrome|chromium|op|rclone|BraveSoftware)[\\w./ *-]*|Login Data|\\bCookies|cookies\\.sqlite|key4\\.db|logins\\.json|\\.mozilla[\\w./*-]*|Library/(?:Keychains|Messages|Application Support/Google)[\\w./ *-]*|[\\w./~*-]+\\.(?:pem|p12|pfx|jks|kdbx|keystore|ppk)|[\\w./~-]*(?:server|private|ssl|tls|master|secret|deploy|signing)[\\w-]*\\.key|\\b(?:credentials|secrets?|service[-_]?account[\\w-]*)(?:\\.(?:json|ya?ml|toml|env|txt|db|csv))|wallet\\.dat|\\.vault-token|\\.terraform\\.d[\\w./]*|\\.tfstate|/proc/(?:self|\\d+)/environ|/var/run/secrets[\\w./-]*|\\.claude/\\.credentials\\.json|\\.codex/auth\\.json|\\.gemini/oauth_creds\\.json|\\.electrum[\\w./]*|\\.bitcoin[\\w./]*)(?:[\\s'\"`;|&)<>,}\\\\]|$)/" +
 			"\x01x/(?:[\\s'\"=]@|\\s-\\w{0,5}[dFT]\\s*@?|<\\s*|(?:--post-file|--body-file|--upload-file)[=\\s]*)['\"]?\\.env(?:\\.\\w+)?(?:[\\s'\"]|$)/" +
 			"\x01\xe7" +
@@ -5017,10 +5153,83 @@ var all = []packindex.Pack{
 			"\x03" +
 			"requests.put" +
 			"\x03" +
-			"urlopen(", Line: true}, Hook: "\x88\x80" +
+			"urlopen(" +
+			"\x05.post" +
+			"\x03" +
+			".put" +
+			"\x03" +
+			".request" +
+			"\x03" +
+			".send" +
+			"\x03" +
+			"fetch" +
+			"\x03" +
+			"urlopen" +
+			"\x02dict(os.environ)" +
+			"\x03" +
+			"env.each" +
+			"\x03" +
+			"env.filter" +
+			"\x03" +
+			"env.inspect" +
+			"\x03" +
+			"env.map" +
+			"\x03" +
+			"env.select" +
+			"\x03" +
+			"env.to_a" +
+			"\x03" +
+			"env.to_h" +
+			"\x03" +
+			"in os.environ" +
+			"\x03" +
+			"os.environ.copy()" +
+			"\x03" +
+			"os.environ.items()" +
+			"\x03" +
+			"os.environ.values()" +
+			"\x03" +
+			"str(os.environ)" +
+			"\x05client.post(" +
+			"\x03" +
+			"client.put(" +
+			"\x03" +
+			"httpx.post(" +
+			"\x03" +
+			"httpx.put(" +
+			"\x03" +
+			"requests.post(" +
+			"\x03" +
+			"requests.put(" +
+			"\x03" +
+			"session.post(" +
+			"\x03" +
+			"session.put(" +
+			"\x03" +
+			"urlopen(" +
+			"\x02content" +
+			"\x03" +
+			"data" +
+			"\x03" +
+			"json" +
+			"\x03" +
+			"params" +
+			"\x02key" +
+			"\x03" +
+			"pass" +
+			"\x03" +
+			"secret" +
+			"\x03" +
+			"token" +
+			"\x02os.environ", Line: true}, Hook: "\x88\x80" +
 			"\x05\x80 " +
-			"\x01\x01\xc8" +
+			"\x03" +
+			"\x01\xc8" +
 			"\x01/(?:\\.ssh\\b|\\bid_(?:rsa|ed25519)\\b|\\.aws\\b|\\.netrc\\b|\\.git-credentials\\b)[\\s\\S]*(?:requests\\.(?:post|put)|httpx\\.(?:post|put)|urlopen\\(|http\\.client|\\bfetch\\(|axios\\.(?:post|put)|Net::HTTP|curl_init)/" +
+			"\x01\xd8" +
+			"\x01/(?:\\.(?:post|put|request|send\\w*)|\\burlopen|\\bfetch)\\([^\\n;]{0,300}(?:os\\.environ\\.(?:items|values|copy)\\(\\)|\\bin os\\.environ\\b|(?:dict|str)\\(os\\.environ\\)|\\bENV\\.(?:select|to_a|to_h|map|inspect|filter\\w*|each\\w*))/" +
+			"\x01\xfe" +
+			"\x01/os\\.environ\\b[^\\n]{0,120}[\"'][\\w|]*(?:KEY|TOKEN|SECRET|PASS)[\\w|]*[\"'][\\s\\S]*(?:\\b(?:requests|httpx|session|client)\\.(?:post|put)|\\burlopen)\\([^\\n]*(?:data|json|params|content)\\s*=\\s*(?:\\w*(?:env|key|secret|token|found|vars|creds|data|payload|dump)\\w*)/" +
 			"\x05block\x83" +
 			"\x01This program reads keys or passwords of the user and sends data to another machine. Ask the user for the information that you need."},
 		{Name: "no-environment-sent", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Text: "|" +
@@ -5207,7 +5416,7 @@ var all = []packindex.Pack{
 			"\x05block\x83" +
 			"\x01Environment variables contain keys and tokens, and this sends them out. Send only the variable that the service needs, in a header."},
 		{Name: "no-secrets-copied-out", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Program: true}, Hook: "\x98\x80" +
-			"\x05\x04\xb1" +
+			"\x05\x04\x8b" +
 			"\x01\x0escp */.ssh *:*" +
 			"\x13scp */.ssh/id_* *:*" +
 			"\x12scp */.ssh/[*] *:*" +
@@ -5295,17 +5504,6 @@ var all = []packindex.Pack{
 			"\x16rclone [cs]* *_history" +
 			"\x1arclone [cs]* *credentials*" +
 			"\x0erclone [cs]* ~" +
-			"\x11s3cmd put */.ssh*" +
-			"\x11s3cmd put */.aws*" +
-			"\x0fs3cmd put *.env" +
-			"\x0fs3cmd put *.pem" +
-			"\x13s3cmd put */.gnupg*" +
-			"\x12s3cmd put */.kube*" +
-			"\x12s3cmd put *id_rsa*" +
-			"\x1cs3cmd put /etc/[ps][ah][as]*" +
-			"\x13s3cmd put *_history" +
-			"\x17s3cmd put *credentials*" +
-			"\vs3cmd put ~" +
 			"\rmc cp */.ssh*" +
 			"\rmc cp */.aws*" +
 			"\vmc cp *.env" +
@@ -5328,27 +5526,6 @@ var all = []packindex.Pack{
 			"\x15azcopy copy *_history" +
 			"\x19azcopy copy *credentials*" +
 			"\razcopy copy ~" +
-			"\x11croc send */.ssh*" +
-			"\x11croc send */.aws*" +
-			"\x0fcroc send *.env" +
-			"\x0fcroc send *.pem" +
-			"\x13croc send */.gnupg*" +
-			"\x12croc send */.kube*" +
-			"\x12croc send *id_rsa*" +
-			"\x1ccroc send /etc/[ps][ah][as]*" +
-			"\x13croc send *_history" +
-			"\x17croc send *credentials*" +
-			"\vcroc send ~" +
-			"\x15wormhole send */.ssh*" +
-			"\x15wormhole send */.aws*" +
-			"\x13wormhole send *.env" +
-			"\x13wormhole send *.pem" +
-			"\x17wormhole send */.gnupg*" +
-			"\x16wormhole send */.kube*" +
-			"\x16wormhole send *id_rsa* wormhole send /etc/[ps][ah][as]*" +
-			"\x17wormhole send *_history" +
-			"\x1bwormhole send *credentials*" +
-			"\x0fwormhole send ~" +
 			"\x16gh gist create */.ssh*" +
 			"\x16gh gist create */.aws*" +
 			"\x14gh gist create *.env" +
@@ -5369,17 +5546,12 @@ var all = []packindex.Pack{
 			"\x19gh release [uc]* */.kube*#gh release [uc]* /etc/[ps][ah][as]*" +
 			"\x1agh release [uc]* *_history" +
 			"\x12gh release [uc]* ~" +
-			"\x10ipfs add */.ssh*" +
-			"\x10ipfs add */.aws*" +
-			"\x0eipfs add *.env" +
+			"\x19aws s3 [cms]* *.env.prod*" +
+			"\x18gsutil [cr]* *.env.prod*" +
+			"\x0fs3cmd put *.pem" +
+			"\x17s3cmd put *credentials*" +
 			"\x0eipfs add *.pem" +
-			"\x12ipfs add */.gnupg*" +
-			"\x11ipfs add */.kube*" +
-			"\x11ipfs add *id_rsa*" +
-			"\x1bipfs add /etc/[ps][ah][as]*" +
-			"\x12ipfs add *_history" +
-			"\x16ipfs add *credentials*\n" +
-			"ipfs add ~" +
+			"\x16ipfs add *credentials*" +
 			"\x01\x04\a\rscp *.pub *:*" +
 			"\x0frsync *.pub *:*" +
 			"\x12aws s3 cp s3://* *" +
@@ -5388,6 +5560,165 @@ var all = []packindex.Pack{
 			"\x12gsutil cp gs://* *" +
 			"\x1agcloud storage cp gs://* *" +
 			"\x05blockmThis copies keys or private files to another machine. Copy build results by name, and leave keys to the user."},
+		{Name: "no-secrets-uploaded", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Paths: "\x02**/.{ssh,aws,gnupg,kube}/**\n" +
+			"**/.{ssh,aws,gnupg,kube,netrc,npmrc,git-credentials}\n" +
+			"**/{*.env,.env.prod*,.env.local,*.pem,*id_rsa*,id_ed25519,*_history,*credentials*}\n" +
+			"/etc/{shadow,passwd,ssl}\n" +
+			"~" +
+			"\x02", Program: true}, Hook: "\x88\x80" +
+			"\x05\x04\x0e\ts3cmd put" +
+			"\tcroc send" +
+			"\rwormhole send" +
+			"\bipfs add" +
+			"\x14aws s3api put-object" +
+			"\x16az storage blob upload" +
+			"\x1caz storage blob upload-batch" +
+			"\x0eb2 upload-file" +
+			"\x0eb2 file upload" +
+			"\x16wrangler r2 object put" +
+			"\x17gcloud alpha storage cp" +
+			"\btransfer" +
+			"\x05oc cp" +
+			"\x0fvercel blob put" +
+			"\x05blockmThis copies keys or private files to another machine. Copy build results by name, and leave keys to the user."},
+		{Name: "no-token-sent-elsewhere", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Text: "gcloud auth application-default print-access-token" +
+			"\x03" +
+			"gcloud auth print-access-token" +
+			"\x03" +
+			"gh auth token" +
+			"\x03" +
+			"glab auth token" +
+			"\x05\x060", Program: true, URL: true}, Hook: "\x98\x80" +
+			"\x15\x84\x90\x82" +
+			"\x02\v\x04curl" +
+			"\x06curlie" +
+			"\x04wget" +
+			"\x05wget2" +
+			"\x04http" +
+			"\x05https" +
+			"\x02xh" +
+			"\x02nc" +
+			"\x04ncat" +
+			"\x06netcat" +
+			"\x05socat" +
+			"\x01\x01*" +
+			"\x02\x01\x97" +
+			"\x01/\\b(?:curl|wget2?|https?|xh|curlie)\\b[^;&|\\n]*(?:\\$\\(|`)\\s*(?:gh auth token|glab auth token|gcloud auth (?:application-default )?print-access-token)\\b/" +
+			"\x01\xca" +
+			"\x01/\\b(?:gh auth token|glab auth token|gcloud auth (?:application-default )?print-access-token)\\b[^;&\\n]*\\|[^;&\\n]*\\b(?:(?:curl|wget2?|https?|xh|curlie)\\b[^;&|\\n]*(?:@-|-T\\s*-)|(?:nc|ncat|netcat|socat)\\s)/\x80\x80" +
+			"\x02\x01\x05\x1e/auth token (?:-h|--hostname)/#auth token --hostname" +
+			"\x03" +
+			"auth token -h" +
+			"\x01\x80" +
+			"\x10\x12\tlocalhost" +
+			"\t127.0.0.1" +
+			"\x03" +
+			"::1" +
+			"\x14host.docker.internal\n" +
+			"github.com" +
+			"\f*.github.com" +
+			"\aghcr.io" +
+			"\x17*.githubusercontent.com" +
+			"\x13*.githubcopilot.com" +
+			"\bgitlab.*" +
+			"\f*.gitlab.com" +
+			"\x10*.googleapis.com" +
+			"\f*.google.com" +
+			"\x06gcr.io" +
+			"\b*.gcr.io" +
+			"\t*.pkg.dev" +
+			"\t*.run.app" +
+			"\x14*.cloudfunctions.net" +
+			"\x05block\x86" +
+			"\x01This sends a token of the user to a host that did not issue it. Send it only to its own service, and ask the user which host is right." +
+			"\x01\vgh api user"},
+		{Name: "ask-before-sending-credentials", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Text: "aws configure get" +
+			"\x03" +
+			"aws secretsmanager get-secret-value" +
+			"\x03" +
+			"aws ssm get-parameter" +
+			"\x03" +
+			"aws sts " +
+			"\x03" +
+			"az account get-access-token" +
+			"\x03" +
+			"az keyvault secret show" +
+			"\x03" +
+			"bw get" +
+			"\x03" +
+			"doppler secrets" +
+			"\x03" +
+			"gcloud auth " +
+			"\x03" +
+			"gcloud secrets versions access" +
+			"\x03" +
+			"gh auth token" +
+			"\x03" +
+			"glab auth token" +
+			"\x03" +
+			"kubectl create token" +
+			"\x03" +
+			"kubectl get secret" +
+			"\x03" +
+			"kubectl get secrets" +
+			"\x03" +
+			"op item get" +
+			"\x03" +
+			"op read" +
+			"\x03" +
+			"pass show" +
+			"\x03" +
+			"secret-tool lookup" +
+			"\x03" +
+			"security find-" +
+			"\x03" +
+			"sops -d" +
+			"\x03" +
+			"vault kv get" +
+			"\x03" +
+			"vault read" +
+			"\x05\x060" +
+			"\x05\x060", Program: true, URL: true}, Hook: "\x98\x80" +
+			"\x05\x84\x90" +
+			"\x02\v\x04curl" +
+			"\x06curlie" +
+			"\x04wget" +
+			"\x05wget2" +
+			"\x04http" +
+			"\x05https" +
+			"\x02xh" +
+			"\x02nc" +
+			"\x04ncat" +
+			"\x06netcat" +
+			"\x05socat" +
+			"\x01\x01*" +
+			"\x03" +
+			"\x01\xcc" +
+			"\x03" +
+			"/\\b(?:curl|wget2?|https?|xh|curlie)\\b[^;&|\\n]*(?:\\$\\(|`)\\s*(?:(?:gh|glab) auth token|gcloud auth \\S*\\s?print-\\w+-token|az account get-access-token|aws (?:secretsmanager get-secret-value|ssm get-parameter\\w*|configure get|sts \\S+)|vault (?:kv get|read)|op (?:read|item get)|pass show|bw get|security find-\\w+-password|secret-tool lookup|kubectl get secrets?|kubectl create token|doppler secrets|sops -d|gcloud secrets versions access|az keyvault secret show)\\b/" +
+			"\x01\xff" +
+			"\x03" +
+			"/\\b(?:(?:gh|glab) auth token|gcloud auth \\S*\\s?print-\\w+-token|az account get-access-token|aws (?:secretsmanager get-secret-value|ssm get-parameter\\w*|configure get|sts \\S+)|vault (?:kv get|read)|op (?:read|item get)|pass show|bw get|security find-\\w+-password|secret-tool lookup|kubectl get secrets?|kubectl create token|doppler secrets|sops -d|gcloud secrets versions access|az keyvault secret show)\\b[^;&\\n]*\\|[^;&\\n]*\\b(?:(?:curl|wget2?|https?|xh|curlie)\\b[^;&|\\n]*(?:@-|-T\\s*-)|(?:nc|ncat|netcat|socat)\\s)/" +
+			"\x01\xf3" +
+			"\x03" +
+			"/\\b\\w+=[\\\"']?(?:\\$\\(|`)\\s*(?:(?:gh|glab) auth token|gcloud auth \\S*\\s?print-\\w+-token|az account get-access-token|aws (?:secretsmanager get-secret-value|ssm get-parameter\\w*|configure get|sts \\S+)|vault (?:kv get|read)|op (?:read|item get)|pass show|bw get|security find-\\w+-password|secret-tool lookup|kubectl get secrets?|kubectl create token|doppler secrets|sops -d|gcloud secrets versions access|az keyvault secret show)\\b[\\s\\S]*(?:;|&&|\\n)[\\s\\S]*\\b(?:curl|wget2?|https?|xh|curlie)\\b[^;&|\\n]*\\$/" +
+			"\x01\x80" +
+			"\x10\r\tlocalhost" +
+			"\t127.0.0.1" +
+			"\x03" +
+			"::1" +
+			"\x14host.docker.internal\n" +
+			"github.com" +
+			"\f*.github.com" +
+			"\bgitlab.*" +
+			"\x10*.googleapis.com" +
+			"\t*.run.app" +
+			"\x14*.cloudfunctions.net" +
+			"\v*.azure.com" +
+			"\x0f*.microsoft.com" +
+			"\x0f*.amazonaws.com" +
+			"\x03" +
+			"askRThis sends a credential of the user to another machine. Did that service issue it?"},
 		{Name: "no-reverse-shell", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Text: "/dev/tcp/" +
 			"\x03" +
 			"/dev/udp/" +
@@ -6267,23 +6598,29 @@ var all = []packindex.Pack{
 			"\x03" +
 			"ask[This shares a home directory or the whole machine with all who can connect to it. Allow it?"},
 		{Name: "ask-before-foreign-push", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x88\x80" +
-			"\x05\x04\x0f\x12git push https://*" +
+			"\x05\x04\b\x12git push https://*" +
 			"\x11git push http://*" +
 			"\x10git push ssh://*" +
 			"\x0egit push git@*" +
 			"\x0egit push *@*:*" +
 			"\x10git push git://*" +
-			"\x0fgit push ext::*" +
-			"\x0egh gist create" +
-			"\fgh gist edit" +
-			"\x17gh repo create --public" +
-			"\x19gh repo edit --visibility\n" +
+			"\x0fgit push ext::*\n" +
 			"git daemon" +
-			"\bhub gist" +
-			"\x13glab snippet create" +
-			"\rgh secret set" +
 			"\x03" +
 			"askWThis publishes to an address that is not a remote of this repository. Is this intended?"},
+		{Name: "ask-before-public-texts", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x88\x80" +
+			"\x05\x04\x05\x0egh gist create" +
+			"\fgh gist edit" +
+			"\x17gh repo create --public" +
+			"\bhub gist" +
+			"\x13glab snippet create" +
+			"\x03" +
+			"askWThis puts text or code where all who have the address can read and copy it. Publish it?"},
+		{Name: "ask-before-secret-for-jobs", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x88\x80" +
+			"\x15\x04\x01\rgh secret set" +
+			"\x03" +
+			"ask`This gives a secret to a repository on its server, and all of its workflows can read it. Set it?" +
+			"\x01\x0egh secret list"},
 		{Name: "ask-before-new-remote", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Text: "config\x03remote\x02git\x02push", Program: true}, Hook: "\x88\x80" +
 			"\x05\x84\x80" +
 			"\x02\x03" +
@@ -6792,29 +7129,11 @@ var all = []packindex.Pack{
 			"\x01\x05\x03" +
 			"\x01\n" +
 			"tool.after\x80" +
-			"\x02\x18\a**/.env" +
-			"\r**/.env.local" +
-			"\r**/.env.prod*" +
-			"\f**/.env.dev*" +
-			"\r**/.env.stag*" +
-			"\f**/.ssh/id_*" +
-			"\x13**/.aws/credentials" +
-			"\t**/.netrc" +
-			"\x13**/.git-credentials" +
-			"\t**/.npmrc\n" +
-			"**/.pypirc" +
-			"\x0f**/.kube/config" +
-			"\x16**/.docker/config.json" +
-			"\f**/.gnupg/**" +
-			"\b**/*.pem" +
-			"\b**/*.p12" +
-			"\b**/*.pfx" +
-			"\t**/*.kdbx" +
-			"\v/etc/shadow" +
-			"\x15**/*credentials*.json#**/secrets.{yaml,yml,json,env,toml}" +
-			"\f**/*.tfstate" +
-			"\x18**/service-account*.json" +
-			"\x0f**/.vault-token\x80\xc0\xe2\x85\xe3h" +
+			"\x02\a4**/{.env,.env.local,.env.prod*,.env.dev*,.env.stag*}" +
+			"\f**/.ssh/id_*l**/.{aws/credentials,netrc,git-credentials,npmrc,pypirc,kube/config,docker/config.json,gnupg/**,vault-token}" +
+			"\x1f**/*.{pem,p12,pfx,kdbx,tfstate}" +
+			"\v/etc/shadow0**/{*credentials*,service-account*,secrets}.json" +
+			"\x1e**/secrets.{yaml,yml,env,toml}\x80\xc0\xe2\x85\xe3h" +
 			"\x03" +
 			"ask_A file with secrets was read a while ago, and this sends something to another machine. Send it?"},
 		{Name: "ask-before-piping-after-secrets", On: on0, Phase: 2, Decide: 2, Counts: &packindex.Counts{Marks: []grapnel.Kind{"tool.after"}, Begins: ""}, Needs: match.Needs{Text: "autossh\x03ssh\x01ssh", Program: true}, Hook: "Ȁ" +
@@ -6828,29 +7147,11 @@ var all = []packindex.Pack{
 			"\x01\x05\x03" +
 			"\x01\n" +
 			"tool.after\x80" +
-			"\x02\x18\a**/.env" +
-			"\r**/.env.local" +
-			"\r**/.env.prod*" +
-			"\f**/.env.dev*" +
-			"\r**/.env.stag*" +
-			"\f**/.ssh/id_*" +
-			"\x13**/.aws/credentials" +
-			"\t**/.netrc" +
-			"\x13**/.git-credentials" +
-			"\t**/.npmrc\n" +
-			"**/.pypirc" +
-			"\x0f**/.kube/config" +
-			"\x16**/.docker/config.json" +
-			"\f**/.gnupg/**" +
-			"\b**/*.pem" +
-			"\b**/*.p12" +
-			"\b**/*.pfx" +
-			"\t**/*.kdbx" +
-			"\v/etc/shadow" +
-			"\x15**/*credentials*.json#**/secrets.{yaml,yml,json,env,toml}" +
-			"\f**/*.tfstate" +
-			"\x18**/service-account*.json" +
-			"\x0f**/.vault-token\x80\xc0\xe2\x85\xe3h" +
+			"\x02\a4**/{.env,.env.local,.env.prod*,.env.dev*,.env.stag*}" +
+			"\f**/.ssh/id_*l**/.{aws/credentials,netrc,git-credentials,npmrc,pypirc,kube/config,docker/config.json,gnupg/**,vault-token}" +
+			"\x1f**/*.{pem,p12,pfx,kdbx,tfstate}" +
+			"\v/etc/shadow0**/{*credentials*,service-account*,secrets}.json" +
+			"\x1e**/secrets.{yaml,yml,env,toml}\x80\xc0\xe2\x85\xe3h" +
 			"\x03" +
 			"ask_A file with secrets was read a while ago, and this sends something to another machine. Send it?"},
 		{Name: "ask-before-fetching-after-secrets", On: on0, Phase: 2, Decide: 2, Counts: &packindex.Counts{Marks: []grapnel.Kind{"tool.after"}, Begins: ""}, Needs: match.Needs{Tools: "fetch\nmcp", URL: true}, Hook: "\u0600" +
@@ -6870,29 +7171,11 @@ var all = []packindex.Pack{
 			"\x01\x05\x03" +
 			"\x01\n" +
 			"tool.after\x80" +
-			"\x02\x18\a**/.env" +
-			"\r**/.env.local" +
-			"\r**/.env.prod*" +
-			"\f**/.env.dev*" +
-			"\r**/.env.stag*" +
-			"\f**/.ssh/id_*" +
-			"\x13**/.aws/credentials" +
-			"\t**/.netrc" +
-			"\x13**/.git-credentials" +
-			"\t**/.npmrc\n" +
-			"**/.pypirc" +
-			"\x0f**/.kube/config" +
-			"\x16**/.docker/config.json" +
-			"\f**/.gnupg/**" +
-			"\b**/*.pem" +
-			"\b**/*.p12" +
-			"\b**/*.pfx" +
-			"\t**/*.kdbx" +
-			"\v/etc/shadow" +
-			"\x15**/*credentials*.json#**/secrets.{yaml,yml,json,env,toml}" +
-			"\f**/*.tfstate" +
-			"\x18**/service-account*.json" +
-			"\x0f**/.vault-token\x80\xc0\xe2\x85\xe3h" +
+			"\x02\a4**/{.env,.env.local,.env.prod*,.env.dev*,.env.stag*}" +
+			"\f**/.ssh/id_*l**/.{aws/credentials,netrc,git-credentials,npmrc,pypirc,kube/config,docker/config.json,gnupg/**,vault-token}" +
+			"\x1f**/*.{pem,p12,pfx,kdbx,tfstate}" +
+			"\v/etc/shadow0**/{*credentials*,service-account*,secrets}.json" +
+			"\x1e**/secrets.{yaml,yml,env,toml}\x80\xc0\xe2\x85\xe3h" +
 			"\x03" +
 			"askQA file with secrets was read a while ago, and this address carries data. Open it?"},
 		{Name: "ask-before-secrets-in-git", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x88\x80" +
@@ -12753,487 +13036,459 @@ var all = []packindex.Pack{
 			"\x03" +
 			"ask{Agents read this file as instructions at every start, and these instructions remove protection or send data away. Write it?"},
 	}},
-	{Name: "secrets", Version: 5, Digest: "62391ed43b88f078ab7589b3133557b0850f54b9b32442bbd6931bb0d5bb260e", Begins: "*" +
-		"\t\x87\x88\n" +
+	{Name: "secrets", Version: 6, Digest: "3338075f2e36740cf1a5ada8274f3f33f904b09cd65cb9c23ba5d894f665d721", Begins: "*" +
+		"\t\x8b\x8c\n" +
 		"cmdkey /list" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"\x007z" +
-		"\t\x82\n" +
+		"\t\x86\n" +
+		":" +
+		"\t\x83\n" +
 		"ack" +
-		"\t\x82\n" +
+		"\t\x86\n" +
 		"ag" +
-		"\t\x82\n" +
+		"\t\x86\n" +
 		"ansible-vault decrypt" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"ansible-vault view" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"awk" +
-		"\t\x82\n" +
+		"\t\x86\n" +
 		"aws configure" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"aws ecr" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"aws iam" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"aws rds" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"aws secretsmanager" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"aws ssm" +
-		"\t\x02--with-\x86\n" +
+		"\t\x02--with-\x8a\n" +
 		"aws sts" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"az account" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"az acr" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"az ad" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"az keyvault" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"az storage" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"az webapp" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"base64" +
-		"\t\x82\n" +
+		"\t\x83\x86\n" +
 		"bat" +
-		"\t\x82\n" +
+		"\t\x86\n" +
 		"bun" +
-		"\t\x82\n" +
+		"\t\x86\n" +
 		"busybox" +
-		"\t\x82\n" +
+		"\t\x86\n" +
 		"bw export" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"bw get" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"bw list" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"bw unlock" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"cat" +
-		"\t\x82\n" +
+		"\t\x83\x86\n" +
 		"chamber export" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"chamber read" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"consul kv" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"cp" +
-		"\t\x82\n" +
+		"\t\x83\x86\n" +
 		"curl" +
-		"\t\x82\n" +
+		"\t\x83\x86\n" +
 		"deno" +
-		"\t\x82\n" +
+		"\t\x86\n" +
 		"docker container" +
-		"\t\x02--forma\x86\n" +
+		"\t\x02--forma\x8a\n" +
 		"docker inspect" +
-		"\t\x02--forma\x86" +
-		"\x02f\x86\n" +
+		"\t\x02--forma\x8a" +
+		"\x02f\x8a\n" +
 		"docker-credential-desktop get" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"docker-credential-osxkeychain get" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"docker-credential-pass get" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"docker-credential-secretservice get" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"doppler secrets" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"dotenvx get" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
+		"echo" +
+		"\t\x83\n" +
 		"ed" +
-		"\t\x82\n" +
+		"\t\x86\n" +
 		"egrep" +
-		"\t\x82\n" +
+		"\t\x86\n" +
 		"emacs" +
-		"\t\x82\n" +
+		"\t\x86\n" +
 		"etcdctl get" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"ex" +
-		"\t\x82\n" +
+		"\t\x86\n" +
 		"fd" +
-		"\t\x82\x85\n" +
+		"\t\x86\x89\n" +
 		"find" +
-		"\t\x82\x85\n" +
+		"\t\x86\x89\n" +
 		"fly auth" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"flyctl auth" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"gcloud auth" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"gcloud iam" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"gcloud secrets" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"gcore" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"gdb" +
-		"\t\x01dump\x86" +
-		"\x01gcore\x86" +
-		"\x01gener\x86\n" +
+		"\t\x01dump\x8a" +
+		"\x01gcore\x8a" +
+		"\x01gener\x8a\n" +
 		"getcap" +
-		"\t\x85\n" +
+		"\t\x89\n" +
 		"gh auth" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"git archive" +
-		"\t\x82\n" +
+		"\t\x86\n" +
 		"git cat-file" +
-		"\t\x82\n" +
+		"\t\x86\n" +
 		"git credential" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"git credential-cache" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"git credential-store" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"git diff" +
-		"\t\x82\n" +
+		"\t\x86\n" +
 		"git grep" +
-		"\t\x82\n" +
+		"\t\x86\n" +
 		"git log" +
-		"\t\x82\n" +
+		"\t\x86\n" +
+		"git rm" +
+		"\t\x81\n" +
 		"git secret" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"git show" +
-		"\t\x82\n" +
+		"\t\x86\n" +
 		"git stash" +
-		"\t\x82\n" +
+		"\t\x86\n" +
 		"glab auth" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"gopass show" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"gpg" +
-		"\t\x02--expor\x86\n" +
+		"\t\x02--expor\x8a\n" +
 		"grep" +
-		"\t\x82\n" +
+		"\t\x86\n" +
 		"hashcat" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"head" +
-		"\t\x82\n" +
+		"\t\x86\n" +
 		"heroku auth:token" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"heroku config" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"heroku config:get" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"hydra" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"infisical export" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"infisical secrets" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"john" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
+		"jq" +
+		"\t\x83\n" +
 		"keepassxc-cli" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"keyctl pipe" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"keyctl print" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"keyctl read" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"keyring get" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"kubectl config" +
-		"\t\x02--raw\x86\n" +
+		"\t\x02--raw\x8a\n" +
 		"kubectl create" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"kubectl get" +
-		"\t\x02--templ\x86" +
-		"\x02o--outpu\x86\n" +
+		"\t\x02--templ\x8a" +
+		"\x02o--outpu\x8a\n" +
 		"kubectl view-secret" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"kwallet-query" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"lazagne" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"less" +
-		"\t\x82\n" +
+		"\t\x86\n" +
 		"linenum.sh" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"linpeas" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"linpeas.sh" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
+		"ln" +
+		"\t\x83\n" +
 		"locate" +
-		"\t\x82\x85\n" +
+		"\t\x86\x89\n" +
 		"lpass export" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"lpass show" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"lua" +
-		"\t\x82\n" +
+		"\t\x86\n" +
 		"make" +
-		"\t\x82\n" +
+		"\t\x86\n" +
 		"mdfind" +
-		"\t\x85\n" +
+		"\t\x89\n" +
 		"mimikatz" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"mimipenguin" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"more" +
-		"\t\x82\n" +
+		"\t\x86\n" +
 		"mv" +
-		"\t\x82\n" +
+		"\t\x83\x86\n" +
 		"netlify env:get" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"netsh wlan" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"nmcli" +
-		"\t\x02--show-\x86" +
-		"\x02s\x86\n" +
+		"\t\x02--show-\x8a" +
+		"\x02s\x8a\n" +
 		"node" +
-		"\t\x82\n" +
+		"\t\x86\n" +
 		"nodejs" +
-		"\t\x82\n" +
+		"\t\x86\n" +
 		"npm config" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"npm token" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"oc whoami" +
-		"\t\x02--show-\x86" +
-		"\x02t\x86\n" +
+		"\t\x02--show-\x8a" +
+		"\x02t\x8a\n" +
 		"od" +
-		"\t\x82\n" +
+		"\t\x86\n" +
 		"op document" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"op item" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"op read" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"op signin" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"osascript" +
-		"\t\x82\n" +
+		"\t\x86\n" +
 		"parallel" +
-		"\t\x82\n" +
+		"\t\x86\n" +
 		"pass" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"pass show" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"perl" +
-		"\t\x82\n" +
+		"\t\x86\n" +
 		"php" +
-		"\t\x82\n" +
+		"\t\x86\n" +
 		"plocate" +
-		"\t\x85\n" +
+		"\t\x89\n" +
 		"pm2 env" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"podman inspect" +
-		"\t\x02--forma\x86\n" +
+		"\t\x02--forma\x8a\n" +
 		"powershell" +
-		"\t\x82\n" +
+		"\t\x86\n" +
+		"printf" +
+		"\t\x83\n" +
 		"procdump" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"pspy64" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"pulumi config" +
-		"\t\x02--show-\x86\n" +
+		"\t\x02--show-\x8a\n" +
 		"pulumi stack" +
-		"\t\x02--show-\x86\n" +
+		"\t\x02--show-\x8a\n" +
 		"pwsh" +
-		"\t\x82\n" +
+		"\t\x86\n" +
 		"pypy3" +
-		"\t\x82\n" +
+		"\t\x86\n" +
 		"pypykatz" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"python" +
-		"\t\x82\n" +
+		"\t\x86\n" +
 		"python2" +
-		"\t\x82\n" +
+		"\t\x86\n" +
 		"python3" +
-		"\t\x82\n" +
+		"\t\x86\n" +
 		"python3.10" +
-		"\t\x82\n" +
+		"\t\x86\n" +
 		"python3.11" +
-		"\t\x82\n" +
+		"\t\x86\n" +
 		"python3.12" +
-		"\t\x82\n" +
+		"\t\x86\n" +
 		"python3.13" +
-		"\t\x82\n" +
+		"\t\x86\n" +
 		"python3.14" +
-		"\t\x82\n" +
+		"\t\x86\n" +
 		"python3.9" +
-		"\t\x82\n" +
+		"\t\x86\n" +
 		"rails credentials:show" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"railway variables" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"rbw get" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"reg save" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"rg" +
-		"\t\x82\n" +
+		"\t\x86\n" +
+		"rm" +
+		"\t\x81\n" +
 		"ruby" +
-		"\t\x82\n" +
+		"\t\x86\n" +
 		"scp" +
-		"\t\x82\n" +
+		"\t\x86\n" +
 		"secret-tool lookup" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"secret-tool search" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"secretsdump.py" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"security dump-keychain" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"security export" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"security find-generic-password" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"security find-internet-password" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"sed" +
-		"\t\x82\n" +
+		"\t\x83\x86\n" +
 		"sops" +
-		"\t\x02--decry\x86" +
-		"\x02d\x86\n" +
+		"\t\x02--decry\x8a" +
+		"\x02d\x8a\n" +
 		"sops decrypt" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"source" +
-		"\t\x82\n" +
+		"\t\x86\n" +
 		"sqlite3" +
-		"\t\x82\n" +
+		"\t\x86\n" +
+		"ssh-keygen" +
+		"\t\x84\n" +
 		"strings" +
-		"\t\x82\n" +
+		"\t\x86\n" +
 		"systemctl show" +
-		"\t\x02p--prope\x86\n" +
+		"\t\x02p--prope\x8a\n" +
 		"systemctl show-environment" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"tail" +
-		"\t\x82\n" +
+		"\t\x86\n" +
 		"tar" +
-		"\t\x82\n" +
+		"\t\x86\n" +
 		"tclsh" +
-		"\t\x82\n" +
+		"\t\x86\n" +
+		"tee" +
+		"\t\x83\n" +
+		"terraform" +
+		"\t\x83\n" +
 		"terraform output" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"tr" +
-		"\t\x82\n" +
+		"\t\x86\n" +
+		"trash" +
+		"\t\x81\n" +
+		"trash-put" +
+		"\t\x81\n" +
 		"trufflehog filesystem" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
+		"unlink" +
+		"\t\x81\n" +
 		"unzip" +
-		"\t\x82\n" +
+		"\t\x86\n" +
 		"vault kv" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"vault print" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"vault read" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"vault token" +
-		"\t\x86\n" +
+		"\t\x8a\n" +
 		"vi" +
-		"\t\x82\n" +
-		"view" +
-		"\t\x82\n" +
-		"vim" +
-		"\t\x82\n" +
-		"wget" +
-		"\t\x82\n" +
-		"winpeas" +
 		"\t\x86\n" +
+		"view" +
+		"\t\x86\n" +
+		"vim" +
+		"\t\x86\n" +
+		"wget" +
+		"\t\x83\x86\n" +
+		"winpeas" +
+		"\t\x8a\n" +
 		"xargs" +
-		"\t\x82\n" +
+		"\t\x86\n" +
 		"xxd" +
-		"\t\x82\n" +
+		"\t\x86\n" +
 		"zip" +
-		"\t\x82\n", Hooks: []packindex.Hook{
-		{Name: "ask-before-secrets", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Paths: "**/.env\n" +
-			"**/.env.*\n" +
-			"**/.env[*]*\n" +
-			"**/*.env\n" +
-			"**/.envrc\n" +
-			"**/*.pem\n" +
-			"**/*.key\n" +
-			"**/*.p12\n" +
-			"**/*.pfx\n" +
-			"**/*.jks\n" +
-			"**/*.keystore\n" +
-			"**/*.kdbx\n" +
-			"**/*.ppk\n" +
+		"\t\x86\n", Hooks: []packindex.Hook{
+		{Name: "ask-before-secrets", On: on0, Phase: 2, Priority: 10, Decide: 2, Needs: match.Needs{Paths: "\x02**/{.env,.env.*,.env[*]*,*.env,.envrc}\n" +
+			"**/*.{pem,key,p12,pfx,jks,keystore,kdbx,ppk,kubeconfig,ovpn,keytab}\n" +
 			"**/id_{rsa,dsa,ecdsa,ed25519}\n" +
 			"**/.ssh/**\n" +
 			"**/.aws/credentials\n" +
-			"**/.netrc\n" +
-			"**/_netrc\n" +
-			"~/.npmrc\n" +
-			"/{home/*,root,Users/*}/.npmrc\n" +
-			"**/.pypirc\n" +
-			"**/.gem/credentials\n" +
-			"**/.cargo/credentials\n" +
+			"**/.aws/[*]*\n" +
+			"**/{.netrc,_netrc,.pypirc,.pgpass,.my.cnf,.htpasswd,.git-credentials,.vault-token,.s3cfg,.boto,.databrickscfg,.dockercfg,.terraformrc}\n" +
+			"~/.{npmrc,*_history}\n" +
+			"/{home/*,root,Users/*}/.{npmrc,*_history}\n" +
+			"**/{.gem,.cargo}/credentials\n" +
 			"**/.cargo/credentials.toml\n" +
 			"**/.docker/config.json\n" +
 			"**/.kube/{config,cache/**}\n" +
-			"**/.aws/[*]*\n" +
 			"**/kubeconfig\n" +
 			"**/kubeconfig.*\n" +
-			"**/*.kubeconfig\n" +
-			"**/.config/gcloud/**\n" +
 			"**/.azure/**\n" +
-			"**/.config/gh/hosts.yml\n" +
-			"**/.config/hub\n" +
-			"**/.config/doctl/config.yaml\n" +
-			"**/.config/rclone/rclone.conf\n" +
+			"**/.config/{gcloud/**,gh/hosts.yml,hub,doctl/config.yaml,rclone/rclone.conf,git/credentials}\n" +
+			"**/.config/{github-copilot/*.json,glab-cli/config.yml,stripe/config.toml,hcloud/cli.toml,argocd/config,sops/age/*,filezilla/*.xml}\n" +
 			"**/.terraform.d/credentials.tfrc.json\n" +
-			"**/.vault-token\n" +
-			"**/.git-credentials\n" +
-			"**/.config/git/credentials\n" +
-			"**/.pgpass\n" +
-			"**/.my.cnf\n" +
-			"**/.htpasswd\n" +
-			"**/secrets.{yaml,yml,json,toml,env}\n" +
+			"**/{secrets,passwords}.{yaml,yml,json,toml,env,txt,csv}\n" +
 			"**/credentials.json\n" +
+			"**/*credentials.{txt,csv}\n" +
+			"**/*accessKeys.csv\n" +
 			"**/*service[-_]account*.json\n" +
 			"**/application_default_credentials.json\n" +
 			"**/terraform.tfstate\n" +
-			"~/.*_history\n" +
-			"/{home/*,root,Users/*}/.*_history\n" +
 			"/run/secrets/**\n" +
 			"**/.local/share/fish/fish_history\n" +
 			"**/.claude/.credentials.json\n" +
-			"**/.codex/auth.json\n" +
+			"**/{.codex,opencode,com.vercel.cli,composer,containers}/auth.json\n" +
 			"**/.gemini/oauth_creds.json\n" +
-			"**/opencode/auth.json\n" +
-			"**/com.vercel.cli/auth.json\n" +
-			"**/composer/auth.json\n" +
-			"**/containers/auth.json\n" +
-			"**/.s3cfg\n" +
-			"**/.boto\n" +
-			"**/.databrickscfg\n" +
-			"**/.dockercfg\n" +
-			"**/.terraformrc\n" +
-			"**/.fly/config.yml\n" +
-			"**/.oci/config\n" +
+			"**/.{fly/config.yml,oci/config,m2/settings.xml,subversion/auth/**,vnc/passwd}\n" +
 			"**/kaggle.json\n" +
-			"**/huggingface/token\n" +
-			"**/.huggingface/token\n" +
-			"**/.m2/settings.xml\n" +
+			"**/{huggingface,.huggingface}/token\n" +
 			"**/ngrok.yml\n" +
-			"**/.config/{github-copilot/*.json,glab-cli/config.yml,stripe/config.toml,hcloud/cli.toml,argocd/config,sops/age/*,filezilla/*.xml}\n" +
-			"**/passwords.{txt,csv}\n" +
-			"**/secrets.{txt,csv}\n" +
-			"**/*credentials.{txt,csv}\n" +
-			"**/*accessKeys.csv\n" +
-			"**/*.ovpn\n" +
-			"**/.subversion/auth/**\n" +
-			"**/.vnc/passwd\n" +
 			"**/*vault_pass*\n" +
 			"**/initialAdminPassword\n" +
-			"/etc/secrets/**\n" +
-			"**/*.keytab\n" +
-			"/etc/wireguard/**\n" +
-			"/etc/wpa_supplicant/**\n" +
-			"/etc/openvpn/**\n" +
-			"/etc/NetworkManager/system-connections/**\n" +
-			"/etc/kubernetes/*.conf\n" +
-			"/etc/rancher/k3s/k3s.yaml\n" +
-			"/etc/mysql/debian.cnf\n" +
-			"/etc/ssh/ssh_host_*_key\n" +
+			"/etc/{secrets/**,wireguard/**,wpa_supplicant/**,openvpn/**,NetworkManager/system-connections/**,kubernetes/*.conf,rancher/k3s/k3s.yaml,mysql/debian.cnf,ssh/ssh_host_*_key}\n" +
 			"/var/lib/jenkins/{credentials.xml,secrets/**}" +
-			"\x02\x02"}, Hook: "\x98\x80" +
-			"\x15\x00\x06\x04G" +
+			"\x02"}, Hook: "\x98\x84" +
+			"\x15\x00\x05\x04+" +
 			"\agit add" +
-			"\x0fgit rm --cached" +
 			"\x10git check-ignore" +
 			"\fgit ls-files\n" +
 			"git status" +
@@ -13245,8 +13500,6 @@ var all = []packindex.Pack{
 			"\x10git update-index" +
 			"\x04stat" +
 			"\x04file" +
-			"\x05touch" +
-			"\amkdir *" +
 			"\brealpath" +
 			"\breadlink" +
 			"\x04wc *" +
@@ -13254,29 +13507,7 @@ var all = []packindex.Pack{
 			"\tgrep -c *" +
 			"\rcut -d= -f1 *" +
 			"\x0fcut -d = -f 1 *" +
-			"\vchmod 600 *" +
-			"\fchmod 0600 *" +
-			"\vchmod 400 *" +
-			"\vchmod 640 *" +
-			"\vchmod 700 *" +
-			"\x0echmod go-rwx *" +
-			"\x0echmod og-rwx *" +
-			"\x10chmod u=rw,go= *" +
-			"\achown *" +
-			"\x0ecp *.example *" +
-			"\rcp *.sample *" +
-			"\x0fcp *.template *" +
-			"\vcp *.dist *" +
-			"\x0ecp *env.test *" +
-			"\x15copy-item *.example *" +
 			"\bsed -i *" +
-			"\x0emv *.example *" +
-			"\rmv *.sample *" +
-			"\x0fmv *.template *" +
-			"\vmv *.dist *" +
-			"\brm *.bak" +
-			"\brm *.old" +
-			"\trm *.orig" +
 			"\bsource *" +
 			"\x03" +
 			". *" +
@@ -13288,15 +13519,12 @@ var all = []packindex.Pack{
 			"\rssh-keygen -R" +
 			"\rssh-keygen -F" +
 			"\fopenssl x509" +
+			"\x0eopenssl x509 *" +
+			"\ropenssl req *" +
 			"\vopenssl req" +
 			"\x13openssl rsa -pubout" +
 			"\x14openssl pkey -pubout" +
 			"\x12openssl rsa -noout" +
-			"\x0eopenssl x509 *" +
-			"\ropenssl req *" +
-			"\x10openssl genrsa *" +
-			"\x11openssl genpkey *" +
-			"\x11openssl ecparam *" +
 			"\x12openssl s_client *" +
 			"\x11vercel env pull *" +
 			"\x16kubectl --kubeconfig *" +
@@ -13328,14 +13556,89 @@ var all = []packindex.Pack{
 			"\x12**/*.pub.{pem,key}/**/*{gpg,apt,repo,release,archive,keyring}*.key\x81" +
 			"\x01\x02\x04read" +
 			"\x06search" +
-			"\x01\x0e**/.ssh/config\x80\x84\x80" +
-			"\x02\x02\a**/.env" +
-			"\t**/.env.*\x80\x80" +
-			"\x04\x01\x01*" +
-			"\x03" +
-			"ask1This file contains secrets. Give it to the agent?" +
+			"\x01\x0e**/.ssh/config\xdc" +
+			"\x01\x03" +
+			"askVThis reads, copies or moves a file with secrets, and the model may see them. Allow it?" +
 			"\x02\x06ls -la" +
 			"\x10cat .env.example"},
+		{Name: "ask-before-deleting-secrets", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Paths: "\x02\x02**/{.env,.env.*,.envrc}\n" +
+			"**/*.{pem,key,p12,pfx,jks,keystore,kdbx,ppk,keytab}\n" +
+			"**/.{ssh/**,aws/**,kube/**,azure/**,config/gcloud/**,*_history}\n" +
+			"**/{secrets,credentials}.{yaml,yml,json,toml,env}\n" +
+			"**/terraform.tfstate", Program: true}, Hook: "\x98\x80" +
+			"\x15\x04\x05\x02rm" +
+			"\x06unlink" +
+			"\x05trash" +
+			"\ttrash-put" +
+			"\x06git rm" +
+			"\x02\x04\x04\x0fgit rm --cached" +
+			"\brm *.bak" +
+			"\brm *.old" +
+			"\trm *.orig\x80" +
+			"\x01\x04'**/*.{example,sample,template,dist,pub}" +
+			"\x11**/.env.{test,ci}4**/{testdata,fixtures,node_modules,site-packages}/**!**/{known_hosts*,ca.pem,cert.pem}" +
+			"\x03" +
+			"ask8This deletes a file with secrets. Is there another copy?" +
+			"\x01\x06ls -la"},
+		{Name: "ask-before-overwriting-secrets", On: on0, Phase: 2, Priority: 10, Decide: 2, Needs: match.Needs{Tools: "write\nedit", Paths: "\x02\x02**/{id_rsa,id_dsa,id_ecdsa,id_ed25519,terraform.tfstate,.*_history,.ssh/authorized_keys*,.ssh/config,.ssh/rc,.ssh/environment}\n" +
+			"**/*.{pem,key,p12,pfx,jks,keystore,kdbx,ppk}\n" +
+			"**/.{aws/credentials,netrc,pgpass,git-credentials,kube/config,docker/config.json,pypirc,vault-token,cargo/credentials*,config/gcloud/**,config/gh/hosts.yml}\n" +
+			"~/.npmrc\n" +
+			"**/{secrets,credentials}.{yaml,yml,json,toml,env}"}, Hook: "\x98\x84" +
+			"\x15\x01\x02\x05write" +
+			"\x04edit" +
+			"\x01\x80" +
+			"\x01\x04'**/*.{example,sample,template,dist,pub}4**/{testdata,fixtures,node_modules,site-packages}/**" +
+			"\x11/etc/ssl/certs/**S**/*{ca,cert,certs,chain,public,pub,bundle,gpg,apt,repo,release,keyring}*.{pem,key}\xdc" +
+			"\x01\x03" +
+			"ask`This writes into a file with keys or passwords of the user, and the old ones are gone. Continue?" +
+			"\x01\x06ls -la"},
+		{Name: "ask-before-overwriting-secrets-in-shell", On: on0, Phase: 2, Priority: 10, Decide: 2, Needs: match.Needs{Paths: "\x02\x02**/{id_rsa,id_dsa,id_ecdsa,id_ed25519,terraform.tfstate,.*_history,.ssh/authorized_keys*,.ssh/config,.ssh/rc,.ssh/environment}\n" +
+			"**/*.{pem,key,p12,pfx,jks,keystore,kdbx,ppk}\n" +
+			"**/.{aws/credentials,netrc,pgpass,git-credentials,kube/config,docker/config.json,pypirc,vault-token,cargo/credentials*,config/gcloud/**,config/gh/hosts.yml}\n" +
+			"~/.npmrc\n" +
+			"**/{secrets,credentials}.{yaml,yml,json,toml,env}", Program: true}, Hook: "\x98\x84" +
+			"\x15\x04\x0e\x02cp" +
+			"\x02mv" +
+			"\x02ln" +
+			"\x03" +
+			"tee" +
+			"\x04curl" +
+			"\x04wget" +
+			"\x04echo" +
+			"\x06printf" +
+			"\x03" +
+			"cat" +
+			"\x02jq" +
+			"\x03" +
+			"sed" +
+			"\x06base64" +
+			"\tterraform" +
+			"\x01:" +
+			"\x01\x80" +
+			"\x01\x04'**/*.{example,sample,template,dist,pub}4**/{testdata,fixtures,node_modules,site-packages}/**" +
+			"\x11/etc/ssl/certs/**S**/*{ca,cert,certs,chain,public,pub,bundle,gpg,apt,repo,release,keyring}*.{pem,key}\xdc" +
+			"\x01\x03" +
+			"ask`This writes into a file with keys or passwords of the user, and the old ones are gone. Continue?" +
+			"\x01\x06ls -la"},
+		{Name: "no-replaced-keys", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Text: "<<<\x02ssh-keygen\x01echo\x03printf\x03yes\x02ssh-keygen", Program: true}, Hook: "\x88\x80" +
+			"\x15\x84\x80\x82" +
+			"\x02\x01\n" +
+			"ssh-keygen" +
+			"\x01\x01\x81" +
+			"\x01/(?:\\byes\\b[^;&\\n|]*|\\b(?:echo|printf)\\s+(?:-\\w+\\s+)?[\"']?[yY][^|;&\\n]*)\\|\\s*ssh-keygen\\b|\\bssh-keygen\\b[^;&|\\n]*<<<\\s*[\"']?[yY]/\x80\x80" +
+			"\x02\x01\x05\x88" +
+			"\x01/\\bssh-keygen\\b[^;&|\\n]*\\s-f\\s*[\"']?(?:[\\w./-]*/)?(?:tmp|test\\w*|keys?)/|\\bssh-keygen\\b[^;&|\\n]*\\s-f\\s*[\"']?(?:\\./)?[\\w-]+[\"']?(?:\\s|$)/'key" +
+			"\x03" +
+			"keys" +
+			"\x03" +
+			"test" +
+			"\x03" +
+			"tmp" +
+			"\x02ssh-keygen" +
+			"\x01ssh-keygen" +
+			"\x05blocklThis replaces a key of the user, and what the old one opens stays closed. Write the new key to another file." +
+			"\x01&ssh-keygen -t ed25519 -f ~/.ssh/id_new"},
 		{Name: "no-credential-stores", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Paths: "/etc/shadow\n" +
 			"/etc/gshadow\n" +
 			"/etc/shadow-\n" +
@@ -13373,7 +13676,7 @@ var all = []packindex.Pack{
 			"**/.config/Exodus/**" +
 			"\x02\x02"}, Hook: "\x88\x80" +
 			"\x05\x00\x05blockjThis file contains passwords or keys of the user, which no task needs. Ask the user for the missing value."},
-		{Name: "ask-before-printing-secrets", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Text: ".aws" +
+		{Name: "ask-before-printing-secrets", On: on0, Phase: 2, Priority: 10, Decide: 2, Needs: match.Needs{Text: ".aws" +
 			"\x03" +
 			".env" +
 			"\x03" +
@@ -13845,7 +14148,7 @@ var all = []packindex.Pack{
 			"\x03" +
 			"token" +
 			"\x03" +
-			"xox", Program: true}, Hook: "\x98\x80" +
+			"xox", Program: true}, Hook: "\x98\x84" +
 			"\x15\x84\x80" +
 			"\x02G" +
 			"\x06python" +
@@ -13952,11 +14255,11 @@ var all = []packindex.Pack{
 			"\x01\x04\x04\x0fgit diff --stat" +
 			"\x14git diff --name-only" +
 			"\x16git diff --name-status" +
-			"\x10git diff --quiet" +
-			"\x03" +
+			"\x10git diff --quiet\xdc" +
+			"\x01\x03" +
 			"ask@This command shows the content of a file with secrets. Continue?" +
 			"\x01\x10cat .env.example"},
-		{Name: "ask-before-secrets-in-calls", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Tools: "mcp\nother\ntask", Text: ".aws" +
+		{Name: "ask-before-secrets-in-calls", On: on0, Phase: 2, Priority: 10, Decide: 2, Needs: match.Needs{Tools: "mcp\nother\ntask", Text: ".aws" +
 			"\x03" +
 			".aws/config" +
 			"\x03" +
@@ -14078,7 +14381,7 @@ var all = []packindex.Pack{
 			"\x03" +
 			"proc/" +
 			"\x05-----begin " +
-			"\x02private key-----"}, Hook: "\x88\x80" +
+			"\x02private key-----"}, Hook: "\x88\x84" +
 			"\x05\x81\x80" +
 			"\x02\x03" +
 			"\x03" +
@@ -14090,8 +14393,8 @@ var all = []packindex.Pack{
 			"\x04/^\\s*(?:file://)?(?:[^\\n]*[/\\\\])?(?:\\.env(?:\\.(?:local|prod\\w*|dev\\w*|stag\\w*|live|backup|bak|old))?(?:\\.local)?|\\.envrc|id_(?:rsa|dsa|ecdsa|ed25519)|\\.ssh(?:/[\\w.-]*)?|\\.aws(?:/(?:credentials|config))?|\\.netrc|\\.pypirc|\\.git-credentials|\\.pgpass|\\.docker/config\\.json|\\.kube/config|\\.vault-token|\\.config/gcloud(?:/[\\w./-]+)?|\\.(?:bash|zsh|psql|mysql|python|node_repl)_history|etc/g?shadow|proc/[^\\s/]+/environ|\\.gnupg(?:/[\\w./-]*)?|wallet\\.dat|key4\\.db|logins\\.json|Login Data|master\\.key|[\\w-]+\\.(?:p12|pfx|kdbx|jks|tfstate))\\s*$/" +
 			"\x01\xb1" +
 			"\x02/(?:^|[\\s'\"`;|&(])(?:cat|bat|head|tail|less|more|base64|cp|mv|tar|zip|grep|xxd|strings|type|curl|wget|nc|scp|rsync|Get-Content)\\s(?:[^;|&\\n]*[\\s/~@'\"=<])?(?:\\.env(?:\\.\\w+)?|id_(?:rsa|ed25519|ecdsa)|\\.ssh|\\.aws/credentials|\\.aws|\\.netrc|\\.kube/config|\\.gnupg|etc/shadow|proc/\\S+/environ)(?:$|[\\s'\"`;|&)/])/" +
-			"\x01./-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----\\s+\\w/" +
-			"\x03" +
+			"\x01./-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----\\s+\\w/\xdc" +
+			"\x01\x03" +
 			"ask-This call uses a file with secrets. Allow it?"},
 		{Name: "ask-before-searching-secrets", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Tools: "read\nsearch", Paths: "**/.{ssh,aws,gnupg,kube,docker,azure}\n**/.config/{gcloud,gh,op}\x02\x02"}, Hook: "\x88\x80" +
 			"\x05\x01\x02\x04read" +
@@ -14211,7 +14514,7 @@ var all = []packindex.Pack{
 			"\x03" +
 			"askMThis searches the machine for keys, or for ways to get more rights. Allow it?" +
 			"\x01\x14find . -name main.go"},
-		{Name: "ask-before-printing-credentials", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\xb8\x80" +
+		{Name: "ask-before-printing-credentials", On: on0, Phase: 2, Priority: 10, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\xb8\x84" +
 			"\x15\x04\x91" +
 			"\x01\x1esecurity find-generic-password" +
 			"\x1fsecurity find-internet-password" +
@@ -14342,13 +14645,13 @@ var all = []packindex.Pack{
 			"\x17docker inspect -f *Env*'docker container inspect --format *Env*" +
 			"\x1dpodman inspect --format *Env*" +
 			"\x01\x04\x02\fgpg --export" +
-			"\x10vault read sys/*\xf5" +
-			"\x05not (tool.command matches `^\\s*(?:aws ecr get-login-password|gcloud auth print-access-token|gcloud auth print-identity-token|gh auth token|az acr login --expose-token|doctl registry\\b|op read|pass show|vault (?:read|kv get))\\b[^;&|\\n$\\x60]*\\|\\s*(?:sudo )?(?:docker|podman|nerdctl|buildah|skopeo|crane|oras|helm(?: registry)?|gh auth|npm|cargo) (?:registry )?login\\b[^;&|\\n\\x60]*$` or tool.command matches `^\\s*curl (?:-[a-zA-Z]+ |-X [A-Z]+ )*(?:-H|--header) [\"']?Authorization: Bearer \\$\\(gcloud auth (?:application-default )?print-(?:access|identity)-token\\)[\"']? (?:-[a-zA-Z]+ )*[\"']?https://[a-z0-9-]+(?:\\.[a-z0-9-]+)*\\.(?:googleapis\\.com|run\\.app|cloudfunctions\\.net)(?:[/?][^\\s;&|\"']*)?[\"']?\\s*(?:\\|\\s*(?:jq|head|python3? -m json\\.tool)\\b[^;&|\\n]*)?$`)" +
-			"\x03" +
+			"\x10vault read sys/*\xd2" +
+			"\x06not (tool.command matches `^\\s*(?:aws ecr get-login-password|gcloud auth print-access-token|gcloud auth print-identity-token|gh auth token|az acr login --expose-token|doctl registry\\b|op read|pass show|vault (?:read|kv get))\\b[^;&|\\n$\\x60]*\\|\\s*(?:sudo )?(?:docker|podman|nerdctl|buildah|skopeo|crane|oras|helm(?: registry)?|gh auth|npm|cargo) (?:registry )?login\\b[^;&|\\n\\x60]*$` or tool.command matches `^\\s*curl (?:-[a-zA-Z]+ |-X [A-Z]+ )*(?:-H|--header) [\"']?Authorization: (?:Bearer|token) \\$\\((?:gcloud auth (?:application-default )?print-(?:access|identity)-token\\)[\"']? (?:-[a-zA-Z]+ )*[\"']?https://[a-z0-9-]+(?:\\.[a-z0-9-]+)*\\.(?:googleapis\\.com|run\\.app|cloudfunctions\\.net)|gh auth token\\)[\"']? (?:-[a-zA-Z]+ )*[\"']?https://(?:api|uploads)\\.github\\.com)(?:[/?][^\\s;&|\"']*)?[\"']?\\s*(?:\\|\\s*(?:jq|head|python3? -m json\\.tool)\\b[^;&|\\n]*)?$`)\xdc" +
+			"\x01\x03" +
 			"askCThis prints a credential, and the model reads the output. Continue?" +
 			"\x02\x0egh auth status" +
 			"\x13kubectl get secrets"},
-		{Name: "ask-before-dumping-environment", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Text: "access_key" +
+		{Name: "ask-before-dumping-environment", On: on0, Phase: 2, Priority: 10, Decide: 2, Needs: match.Needs{Text: "access_key" +
 			"\x03" +
 			"accesskey" +
 			"\x03" +
@@ -14628,7 +14931,7 @@ var all = []packindex.Pack{
 			"\x03" +
 			"write(" +
 			"\x02process.env" +
-			"\x01json.stringify(process.env", Program: true}, Hook: "\x88\x80" +
+			"\x01json.stringify(process.env", Program: true}, Hook: "\x88\x84" +
 			"\x15\x84\x80" +
 			"\x02\x01\x01*" +
 			"\r\x01\xba" +
@@ -14653,8 +14956,8 @@ var all = []packindex.Pack{
 			"\x01\xce" +
 			"\x01/(?i)\\bprint\\(\\s*os\\.(?:environ(?:\\.get\\(|\\[)|getenv\\()\\s*['\"]\\w*(?:key|token|secret|pass)\\w*['\"]\\s*[\\])]\\s*\\)|(?:-p|--print|\\blog\\()[\\s'\"]*process\\.env\\.\\w*(?:key|token|secret|pass)\\w*['\"]?\\s*(?:$|[;|&)])/" +
 			"\x01\xa0" +
-			"\x01/(?:log|dir|inspect|table|entries|write|error|info)\\(\\s*process\\.env\\s*[,)]|JSON\\.stringify\\(process\\.env|(?:print|pprint|dict)\\(\\s*(?:dict\\()?os\\.environ\\s*\\)/" +
-			"\x03" +
+			"\x01/(?:log|dir|inspect|table|entries|write|error|info)\\(\\s*process\\.env\\s*[,)]|JSON\\.stringify\\(process\\.env|(?:print|pprint|dict)\\(\\s*(?:dict\\()?os\\.environ\\s*\\)/\xdc" +
+			"\x01\x03" +
 			"askUThis prints variables that contain secrets, and the model reads the output. Continue?" +
 			"\x02\x14test -n \"$API_TOKEN\"" +
 			"\rprintenv PATH"},
@@ -14665,6 +14968,14 @@ var all = []packindex.Pack{
 			"\x05block\xd2" +
 			"\x01This command line contains a key, and logs, the shell history and other programs can see it. Read the key from the environment or a file instead. If it was in a file of the project, tell the user to replace it." +
 			"\x01Bcurl -H \"Authorization: Bearer $API_TOKEN\" https://api.example.com"},
+		{Name: "ask-before-keys-in-env-files", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Tools: "write\nedit", Paths: "\x02\x02**/{.env,.env.*}", Secret: true}, Hook: "\x88\x80" +
+			"\x15\x81\x80" +
+			"\x04\x02\x05write" +
+			"\x04edit" +
+			"\x01\x01*" +
+			"\x03" +
+			"askDThis writes a key into a file of settings. Does git ignore the file?" +
+			"\x01\x18git check-ignore -v .env"},
 		{Name: "no-keys-in-files", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Tools: "write\nedit", Secret: true}, Hook: "\x98\x80" +
 			"\x15\x81\x80" +
 			"\x04\x02\x05write" +
@@ -16927,20 +17238,20 @@ var all = []packindex.Pack{
 			"\x03" +
 			"askZThis tool of an MCP server changes the hooks of an agent or a policy of Grapnel. Allow it?"},
 	}},
-	{Name: "supply-chain", Version: 5, Digest: "012d836ae436b2558c1fa107d3169892355bb07fb61fa6bb20d081ceb9c3844c", Begins: "*" +
-		"\t\x8b\x9a\n" +
+	{Name: "supply-chain", Version: 6, Digest: "b0edac8d6a08ebbcc344a2c170adb5aa135d1b66cc529a7c89310088aa6bced0", Begins: "*" +
+		"\t\x8b\x9e\n" +
 		"*/*" +
 		"\t\x83\n" +
 		"\x00." +
 		"\t\x80\x83\n" +
 		"aa-disable" +
-		"\t\x98\n" +
+		"\t\x9c\n" +
 		"aa-teardown" +
-		"\t\x98\n" +
+		"\t\x9c\n" +
 		"add-apt-repository" +
 		"\t\x89\n" +
 		"adduser" +
-		"\t\x98\n" +
+		"\t\x9a\n" +
 		"amp mcp" +
 		"\t\x8d\n" +
 		"ansible-galaxy collection" +
@@ -16973,29 +17284,29 @@ var all = []packindex.Pack{
 		"apt-key adv" +
 		"\t\x89\n" +
 		"aria2c" +
-		"\t\x81\n" +
+		"\t\x81\x97\n" +
 		"asdf plugin" +
 		"\t\x84\n" +
 		"ash" +
 		"\t\x80\n" +
 		"at" +
-		"\t\x98\n" +
+		"\t\x99\n" +
 		"awk" +
 		"\t\x93\n" +
 		"aws ec2" +
-		"\t\x010.0.0\x98" +
-		"\x010.0.0\x98\n" +
+		"\t\x010.0.0\x9b" +
+		"\x010.0.0\x9b\n" +
 		"aws iam" +
-		"\t\x98\n" +
+		"\t\x9a\n" +
 		"aws s3api" +
-		"\t\x98\n" +
+		"\t\x9b\n" +
 		"az role" +
-		"\t\x02--role\x98\n" +
+		"\t\x02--role\x9a\n" +
 		"bash" +
 		"\t\x80\x83" +
-		"\x02p\x98\n" +
+		"\x02p\x9a\n" +
 		"batch" +
-		"\t\x98\n" +
+		"\t\x99\n" +
 		"brew install" +
 		"\t\x84\n" +
 		"brew tap" +
@@ -17015,8 +17326,8 @@ var all = []packindex.Pack{
 		"bunx" +
 		"\t\x84\x85\x88\n" +
 		"capsh" +
-		"\t\x02--gid\x98" +
-		"\x02--uid\x98\n" +
+		"\t\x02--gid\x9a" +
+		"\x02--uid\x9a\n" +
 		"cargo" +
 		"\t\x02--confi\x89\n" +
 		"cargo add" +
@@ -17028,11 +17339,11 @@ var all = []packindex.Pack{
 		"cargo login" +
 		"\t\x02--regis\x89\n" +
 		"chkconfig" +
-		"\t\x98\n" +
+		"\t\x99\n" +
 		"chmod" +
-		"\t\x83\x98\n" +
+		"\t\x83\x9a\n" +
 		"chpasswd" +
-		"\t\x98\n" +
+		"\t\x9a\n" +
 		"claude mcp" +
 		"\t\x8d\n" +
 		"claude plugin" +
@@ -17054,7 +17365,7 @@ var all = []packindex.Pack{
 		"\x02--chann\x89" +
 		"\x02c\x89\n" +
 		"config.sh" +
-		"\t\x02--url\x98\n" +
+		"\t\x02--url\x99\n" +
 		"copilot mcp" +
 		"\t\x8d\n" +
 		"corepack" +
@@ -17064,19 +17375,19 @@ var all = []packindex.Pack{
 		"cpanm" +
 		"\t\x84\n" +
 		"crontab" +
-		"\t\x98\n" +
+		"\t\x99\n" +
 		"csh" +
 		"\t\x80\n" +
 		"curl" +
-		"\t\x81" +
-		"\x01POST\x98" +
+		"\t\x81\x97" +
+		"\x01POST\x9a" +
 		"\x02k--insec\x8a\n" +
 		"cursor" +
 		"\t\x02--add-m\x8d\n" +
 		"dash" +
 		"\t\x80\x83\n" +
 		"defaults write" +
-		"\t\x98\n" +
+		"\t\x99\n" +
 		"deno" +
 		"\t\x80\x83\n" +
 		"deno install" +
@@ -17087,7 +17398,7 @@ var all = []packindex.Pack{
 		"\t\x83\x84" +
 		"\x02--nogpg\x8a\n" +
 		"doas" +
-		"\t\x8e\x99\n" +
+		"\t\x8e\x9d\n" +
 		"docker build" +
 		"\t\x84\n" +
 		"docker buildx" +
@@ -17105,12 +17416,12 @@ var all = []packindex.Pack{
 		"droid mcp" +
 		"\t\x8d\n" +
 		"dscl" +
-		"\t\x98\n" +
+		"\t\x9a\n" +
 		"emacs" +
 		"\t\x02--load\x84" +
 		"\x02l\x84\n" +
 		"enable" +
-		"\t\x02f\x9a\n" +
+		"\t\x02f\x9e\n" +
 		"eval" +
 		"\t\x80\n" +
 		"exec" +
@@ -17124,14 +17435,14 @@ var all = []packindex.Pack{
 		"flatpak remote-add" +
 		"\t\x84\n" +
 		"gcloud compute" +
-		"\t\x02--sourc\x98\n" +
+		"\t\x02--sourc\x9b\n" +
 		"gcloud projects" +
-		"\t\x02--membe\x98" +
-		"\x02--role\x98\n" +
+		"\t\x02--membe\x9b" +
+		"\x02--role\x9a\n" +
 		"gcloud storage" +
-		"\t\x02--membe\x98\n" +
+		"\t\x02--membe\x9b\n" +
 		"gdb" +
-		"\t\x01syste\x98\n" +
+		"\t\x01syste\x9a\n" +
 		"gem install" +
 		"\t\x83\x84" +
 		"\x02--no-ve\x8a" +
@@ -17172,11 +17483,11 @@ var all = []packindex.Pack{
 		"go run" +
 		"\t\x84\x86\n" +
 		"gpasswd" +
-		"\t\x02a\x98\n" +
+		"\t\x02a\x9a\n" +
 		"gpg" +
 		"\t\x02--recv-\x8a\n" +
 		"gsutil iam" +
-		"\t\x98\n" +
+		"\t\x9b\n" +
 		"guix install" +
 		"\t\x84\n" +
 		"guix package" +
@@ -17194,9 +17505,9 @@ var all = []packindex.Pack{
 		"iex" +
 		"\t\x80\n" +
 		"insmod" +
-		"\t\x98\n" +
+		"\t\x9c\n" +
 		"install" +
-		"\t\x02m--mode\x98\n" +
+		"\t\x02m--mode\x9a\n" +
 		"installer" +
 		"\t\x83\n" +
 		"invoke-expression" +
@@ -17214,29 +17525,29 @@ var all = []packindex.Pack{
 		"ksh" +
 		"\t\x80\x83\n" +
 		"kubectl" +
-		"\t\x02--as\x98" +
-		"\x02--as-gr\x98" +
+		"\t\x02--as\x9a" +
+		"\x02--as-gr\x9a" +
 		"\x02--insec\x8a\n" +
 		"kubectl apply" +
 		"\t\x02f--filen\x84" +
 		"\x02k--kusto\x84\n" +
 		"kubectl create" +
-		"\t\x02--clust\x98" +
+		"\t\x02--clust\x9a" +
 		"\x02f--filen\x84\n" +
 		"kubectl replace" +
 		"\t\x02f--filen\x84\n" +
 		"launchctl bootstrap" +
-		"\t\x98\n" +
+		"\t\x99\n" +
 		"launchctl enable" +
-		"\t\x98\n" +
+		"\t\x99\n" +
 		"launchctl load" +
-		"\t\x98\n" +
+		"\t\x99\n" +
 		"launchctl submit" +
-		"\t\x98\n" +
+		"\t\x99\n" +
 		"lerna" +
 		"\t\x88\n" +
 		"loginctl enable-linger" +
-		"\t\x98\n" +
+		"\t\x99\n" +
 		"lua" +
 		"\t\x80\n" +
 		"luarocks install" +
@@ -17250,13 +17561,13 @@ var all = []packindex.Pack{
 		"mix local.hex" +
 		"\t\x02--force\x8a\n" +
 		"modprobe" +
-		"\t\x98\n" +
+		"\t\x9c\n" +
 		"net localgroup" +
-		"\t\x98\n" +
+		"\t\x9a\n" +
 		"net user" +
-		"\t\x98\n" +
+		"\t\x9a\n" +
 		"new-service" +
-		"\t\x98\n" +
+		"\t\x99\n" +
 		"nix profile" +
 		"\t\x85\n" +
 		"nix run" +
@@ -17297,11 +17608,11 @@ var all = []packindex.Pack{
 		"opencode mcp" +
 		"\t\x8d\n" +
 		"osascript" +
-		"\t\x01login\x98\n" +
+		"\t\x01login\x99\n" +
 		"pacman" +
 		"\t\x02U\x84\n" +
 		"passwd" +
-		"\t\x98\n" +
+		"\t\x9a\n" +
 		"pdm" +
 		"\t\x87\x8c\n" +
 		"pdm add" +
@@ -17337,9 +17648,9 @@ var all = []packindex.Pack{
 		"pixi add" +
 		"\t\x84\n" +
 		"pkexec" +
-		"\t\x99\n" +
+		"\t\x9d\n" +
 		"pm2 startup" +
-		"\t\x98\n" +
+		"\t\x99\n" +
 		"pnpm" +
 		"\t\x88\x8c\n" +
 		"pnpm config" +
@@ -17389,11 +17700,11 @@ var all = []packindex.Pack{
 		"qwen mcp" +
 		"\t\x8d\n" +
 		"rc-update add" +
-		"\t\x98\n" +
+		"\t\x99\n" +
 		"reg add" +
-		"\t\x98\n" +
+		"\t\x99\n" +
 		"register-scheduledtask" +
-		"\t\x98\n" +
+		"\t\x99\n" +
 		"rpm" +
 		"\t\x02--nosig\x8a" +
 		"\x02U\x83\x84" +
@@ -17401,18 +17712,18 @@ var all = []packindex.Pack{
 		"ruby" +
 		"\t\x80\x83\n" +
 		"sc create" +
-		"\t\x98\n" +
+		"\t\x99\n" +
 		"schtasks" +
-		"\t\x98\n" +
+		"\t\x99\n" +
 		"sed" +
 		"\t\x02i--in-pl\x93\n" +
 		"setcap" +
-		"\t\x98\n" +
+		"\t\x9a\n" +
 		"setenforce 0" +
-		"\t\x98\n" +
+		"\t\x9c\n" +
 		"sh" +
 		"\t\x80\x83" +
-		"\x02p\x98\n" +
+		"\x02p\x9a\n" +
 		"skopeo copy" +
 		"\t\x02--src-t\x8a\n" +
 		"snap install" +
@@ -17423,28 +17734,28 @@ var all = []packindex.Pack{
 		"sponge" +
 		"\t\x93\n" +
 		"ssh-copy-id" +
-		"\t\x98\n" +
+		"\t\x9a\n" +
 		"su" +
-		"\t\x99\n" +
+		"\t\x9d\n" +
 		"sudo" +
-		"\t\x83\x8e\x99\n" +
+		"\t\x83\x8e\x9d\n" +
 		"sysadminctl" +
-		"\t\x98\n" +
+		"\t\x9a\n" +
 		"sysctl" +
-		"\t\x98\n" +
+		"\t\x9c\n" +
 		"systemctl edit" +
-		"\t\x98\n" +
+		"\t\x99\n" +
 		"systemctl enable" +
-		"\t\x98\n" +
+		"\t\x99\n" +
 		"systemctl link" +
-		"\t\x98\n" +
+		"\t\x99\n" +
 		"systemd-run" +
-		"\t\x02--on-ac\x98" +
-		"\x02--on-bo\x98" +
-		"\x02--on-ca\x98" +
-		"\x02--on-st\x98" +
-		"\x02--on-un\x98" +
-		"\x02--timer\x98\n" +
+		"\t\x02--on-ac\x99" +
+		"\x02--on-bo\x99" +
+		"\x02--on-ca\x99" +
+		"\x02--on-st\x99" +
+		"\x02--on-un\x99" +
+		"\x02--timer\x99\n" +
 		"tcsh" +
 		"\t\x80\n" +
 		"terraform init" +
@@ -17452,16 +17763,16 @@ var all = []packindex.Pack{
 		"tofu init" +
 		"\t\x84\n" +
 		"update-alternatives" +
-		"\t\x02--insta\x98\n" +
+		"\t\x02--insta\x99\n" +
 		"update-rc.d" +
-		"\t\x98\n" +
+		"\t\x99\n" +
 		"useradd" +
-		"\t\x98\n" +
+		"\t\x9a\n" +
 		"usermod" +
-		"\t\x01admin\x98" +
-		"\x01root\x98" +
-		"\x01sudo\x98" +
-		"\x01wheel\x98\n" +
+		"\t\x01admin\x9a" +
+		"\x01root\x9a" +
+		"\x01sudo\x9a" +
+		"\x01wheel\x9a\n" +
 		"uv" +
 		"\t\x87\x8c" +
 		"\x02--allow\x8a\n" +
@@ -17480,11 +17791,11 @@ var all = []packindex.Pack{
 		"vim" +
 		"\t\x80\n" +
 		"visudo" +
-		"\t\x98\n" +
+		"\t\x9a\n" +
 		"wasmtime" +
 		"\t\x84\n" +
 		"wget" +
-		"\t\x81\n" +
+		"\t\x81\x97\n" +
 		"yarn" +
 		"\t\x88\x8c\n" +
 		"yarn config" +
@@ -21150,11 +21461,94 @@ var all = []packindex.Pack{
 			"\x03" +
 			"tool.command matches `/tmp|/dev/shm|LD_|=\\.:` or not (tool.command matches `^\\s*(?:echo|printf)\\s+(?:-e\\s+)?[\"']?(?:\\\\n)?(?:export\\s+[A-Z0-9_]*(?:PATH|HOME|ROOT|EDITOR|DIR|LANG)=[^;&|\\x60()]*|alias \\w+=[\"'\\\\]*(?:ls|git|ll|cd|kubectl|docker|grep|vim|python3?)\\b[^;&|\\x60$()]*|eval [\"\\\\]*\\$\\((?:/\\S*/)?(?:direnv|starship|zoxide|pyenv|rbenv|fnm|mise|brew|nodenv|goenv|asdf|jenv|atuin)\\b[^;&|\\x60$]*\\)[\"\\\\]*|(?:source|\\.) (?:~|\\$HOME)/\\.[\\w./-]*|# [^;&|\\x60$()]*)[\"']*\\s*>>?\\s*[^\\s;&|]*\\s*$`)" +
 			"\x03" +
-			"askwThis runs automatically later, at a login, a start or on a schedule, or it changes the users that can log in. Allow it?"},
-		{Name: "ask-before-code-in-editor-files", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Paths: "\x02\x02**/.{vimrc,gvimrc,ideavimrc,emacs,tmux.conf,screenrc,gdbinit,lldbinit,irbrc,pryrc,psqlrc,sqliterc,Rprofile}\n" +
+			"ask_Code or settings in this file take effect at each login or start, without a question. Write it?"},
+		{Name: "no-download-into-start-files", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Text: ".envrc" +
+			"\x03" +
+			".envrc\"" +
+			"\x03" +
+			".envrc'" +
+			"\x03" +
+			".ssh/config" +
+			"\x03" +
+			".ssh/config\"" +
+			"\x03" +
+			".ssh/config'" +
+			"\x03" +
+			".ssh/environment" +
+			"\x03" +
+			".ssh/environment\"" +
+			"\x03" +
+			".ssh/environment'" +
+			"\x03" +
+			".ssh/rc" +
+			"\x03" +
+			".ssh/rc\"" +
+			"\x03" +
+			".ssh/rc'" +
+			"\x03" +
+			"/.bash_profile" +
+			"\x03" +
+			"/.bash_profile\"" +
+			"\x03" +
+			"/.bash_profile'" +
+			"\x03" +
+			"/.bashrc" +
+			"\x03" +
+			"/.bashrc\"" +
+			"\x03" +
+			"/.bashrc'" +
+			"\x03" +
+			"/.profile" +
+			"\x03" +
+			"/.profile\"" +
+			"\x03" +
+			"/.profile'" +
+			"\x03" +
+			"/.zlogin" +
+			"\x03" +
+			"/.zlogin\"" +
+			"\x03" +
+			"/.zlogin'" +
+			"\x03" +
+			"/.zprofile" +
+			"\x03" +
+			"/.zprofile\"" +
+			"\x03" +
+			"/.zprofile'" +
+			"\x03" +
+			"/.zshenv" +
+			"\x03" +
+			"/.zshenv\"" +
+			"\x03" +
+			"/.zshenv'" +
+			"\x03" +
+			"/.zshrc" +
+			"\x03" +
+			"/.zshrc\"" +
+			"\x03" +
+			"/.zshrc'" +
+			"\x02aria2c" +
+			"\x03" +
+			"curl" +
+			"\x03" +
+			"wget", Program: true}, Hook: "\x88\x80" +
+			"\x15\x84\x80" +
+			"\x02\x03" +
+			"\x04curl" +
+			"\x04wget" +
+			"\x06aria2c" +
+			"\x01\x01\x85" +
+			"\x02/\\b(?:curl|wget|aria2c)\\b[^;&\\n]*(?:>>?\\s*|\\s-\\w*[oO]\\s*|--output(?:-document)?[= ]|\\|\\s*(?:sudo\\s+)?tee\\s+(?:-a\\s+)?)[\"']?[^\\s;&|<>]*(?:\\.envrc|\\.ssh/(?:config|rc|environment)|/\\.(?:bashrc|bash_profile|profile|zshrc|zshenv|zprofile|zlogin))[\"']?(?:$|[\\s;&|)])/" +
+			"\x05block\x90" +
+			"\x01This writes text from an address into a file that later runs as code, without a question. Download it to another file, and let the user read it." +
+			"\x012curl -fsSL -o /tmp/envrc https://example.com/envrc"},
+		{Name: "ask-before-code-in-editor-files", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Paths: "\x02\x02**/.{vimrc,gvimrc,ideavimrc,emacs,tmux.conf,screenrc,gdbinit,lldbinit,irbrc,pryrc,psqlrc,sqliterc,Rprofile,envrc}\n" +
 			"**/.{vim,emacs.d,hammerspoon}/**\n" +
 			"**/.config/{nvim,tmux,i3,sway,hypr,kitty}/**\n" +
 			"**/.ipython/profile_*/startup/**", Content: "/dev/shm/" +
+			"\x03" +
+			"/tmp/" +
+			"\x01/dev/shm/" +
 			"\x03" +
 			"/tmp/" +
 			"\x02exec" +
@@ -21170,6 +21564,7 @@ var all = []packindex.Pack{
 			"run-shell" +
 			"\x02set-hook" +
 			"\x01io.popen" +
+			"\x01layout_" +
 			"\x01os.execute" +
 			"\x03" +
 			"os.popen" +
@@ -21183,14 +21578,14 @@ var all = []packindex.Pack{
 			"subprocess" +
 			"\x01vim.fn.system"}, Hook: "\x98\x80" +
 			"\x05\x80@" +
-			"\x01\x01\x8c" +
-			"\x02/os\\.(?:execute|system|popen)|set-hook\\s[^\\n]*\\b(?:run|run-shell|if-shell)\\b|\\bio\\.popen|vim\\.fn\\.system|autocmd[^\\n]*(?:!|system\\()|run-shell|shell-command|start-process|subprocess|^\\s*exec\\b[^\\n]*(?:/tmp/|/dev/shm/)|\\b(?:curl|wget)\\s[^\\n]*\\|\\s*(?:ba|z)?sh|/dev/tcp//" +
+			"\x01\x01\xc3" +
+			"\x02/os\\.(?:execute|system|popen)|set-hook\\s[^\\n]*\\b(?:run|run-shell|if-shell)\\b|\\bio\\.popen|vim\\.fn\\.system|autocmd[^\\n]*(?:!|system\\()|run-shell|shell-command|start-process|subprocess|^\\s*exec\\b[^\\n]*(?:/tmp/|/dev/shm/)|\\b(?:curl|wget)\\s[^\\n]*\\|\\s*(?:ba|z)?sh|/dev/tcp/|\\blayout_\\w+\\s*\\(\\)|(?:^|[;{&|]\\s*)(?:/tmp/|/dev/shm/)/" +
 			"\x01\x80" +
 			"\x01\x01,**/{dotfiles,.dotfiles,dot-files,chezmoi}/**" +
 			"\x03" +
 			"askOA program reads this file at its start, and runs this code each time. Write it?"},
 		{Name: "ask-before-schedule", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x98\x80" +
-			"\x05\x04b3aws s3api put-bucket-policy --policy *Principal*\\**9aws ec2 authorize-security-group-ingress --cidr 0.0.0.0/0Eaws ec2 authorize-security-group-ingress --ip-permissions *0.0.0.0/0*>gcloud compute firewall-rules create --source-ranges 0.0.0.0/0>gcloud compute firewall-rules create --source-ranges=0.0.0.0/0" +
+			"\x05\x04 " +
 			"\acrontab" +
 			"\x02at" +
 			"\x05batch" +
@@ -21216,6 +21611,24 @@ var all = []packindex.Pack{
 			"\tchkconfig" +
 			"\x16loginctl enable-linger" +
 			"\vpm2 startup" +
+			"\x19osascript -e *login?item*" +
+			"\x1cdefaults write *loginwindow*" +
+			"\rreg add *Run*" +
+			"\x1dupdate-alternatives --install" +
+			"\x1bconfig.sh --url * --token *" +
+			"\rrc-update add" +
+			"\x18systemctl enable *.timer" +
+			"\x01\x04\a\n" +
+			"crontab -l\n" +
+			"crontab -V" +
+			"\x05at -V" +
+			"\x05at -l" +
+			"\bbatch -l" +
+			"\x0fschtasks /query!systemctl --user enable pipewire*" +
+			"\x03" +
+			"askKThis makes something run automatically later, without a question. Allow it?"},
+		{Name: "ask-before-more-rights", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x98\x80" +
+			"\x05\x041" +
 			"\x06visudo" +
 			"\bchpasswd" +
 			"\x06passwd" +
@@ -21232,13 +21645,7 @@ var all = []packindex.Pack{
 			"\x12setcap cap_setuid*" +
 			"\x10setcap *cap_sys*" +
 			"\x10setcap *cap_dac*" +
-			"\x06insmod" +
-			"\bmodprobe" +
-			"\x19osascript -e *login?item*" +
-			"\x1cdefaults write *loginwindow*" +
-			"\rreg add *Run*" +
 			"\vssh-copy-id" +
-			"\x1dupdate-alternatives --install" +
 			"\fdscl -create" +
 			"\x14sysadminctl -addUser" +
 			"\x0fnet user * /add" +
@@ -21246,48 +21653,48 @@ var all = []packindex.Pack{
 			"\x17net localgroup * * /add" +
 			"\x1finstall -m [246][0-7][0-7][0-7]6kubectl create clusterrolebinding --clusterrole=*admin/kubectl create rolebinding --clusterrole=*admin/aws iam attach-user-policy --policy-arn *Admin*/aws iam attach-role-policy --policy-arn *Admin*0aws iam attach-group-policy --policy-arn *Admin*" +
 			"\x17aws iam put-user-policy" +
-			"\x13aws iam create-user-aws iam add-user-to-group --group-name *dmin*&aws s3api put-bucket-acl --acl public*$aws s3api delete-public-access-block" +
-			"\x1bconfig.sh --url * --token *" +
-			"\x17gsutil iam ch allUsers*4gcloud projects add-iam-policy-binding --member=all*5gcloud storage * add-iam-policy-binding --member=all*:gcloud projects add-iam-policy-binding --role=roles/editor" +
-			"\x16sysctl *ptrace_scope=0" +
-			"\x12sysctl *va_space=0!aws iam update-assume-role-policy" +
+			"\x13aws iam create-user-aws iam add-user-to-group --group-name *dmin*:gcloud projects add-iam-policy-binding --role=roles/editor!aws iam update-assume-role-policy" +
 			"\x1caws iam create-login-profile" +
 			"\x1caws iam update-login-profile9gcloud projects add-iam-policy-binding --role=roles/owner&az role assignment create --role Owner" +
 			"\x05sh -p" +
 			"\abash -p" +
-			"\fsetenforce 0" +
 			"\rcapsh --uid=0" +
 			"\rcapsh --gid=0" +
-			"\vaa-teardown\n" +
-			"aa-disable" +
 			"\tchmod a+s\n" +
 			"chmod u=*s\n" +
 			"chmod u+sx\n" +
 			"chmod u+xs" +
-			"\rrc-update add" +
-			"\x18systemctl enable *.timer" +
 			"\x19kubectl --as=system:admin!kubectl --as-group=system:masters'curl --unix-socket *docker.sock -X POST" +
 			"\x15gdb -ex *call?system*" +
-			"\x01\x04\x12\n" +
-			"crontab -l\n" +
-			"crontab -V" +
-			"\x17modprobe --show-depends" +
+			"\x01\x04\x05\tpasswd -h" +
+			"\tpasswd -S" +
+			"\x0fpasswd --status" +
+			"\x0essh-copy-id -n" +
+			"\x0essh-copy-id -h" +
+			"\x03" +
+			"ask<This gives a user, a key or a program more rights. Allow it?"},
+		{Name: "ask-before-opening-a-cloud", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x88\x80" +
+			"\x05\x04\n" +
+			"3aws s3api put-bucket-policy --policy *Principal*\\**9aws ec2 authorize-security-group-ingress --cidr 0.0.0.0/0Eaws ec2 authorize-security-group-ingress --ip-permissions *0.0.0.0/0*>gcloud compute firewall-rules create --source-ranges 0.0.0.0/0>gcloud compute firewall-rules create --source-ranges=0.0.0.0/0&aws s3api put-bucket-acl --acl public*$aws s3api delete-public-access-block" +
+			"\x17gsutil iam ch allUsers*4gcloud projects add-iam-policy-binding --member=all*5gcloud storage * add-iam-policy-binding --member=all*" +
+			"\x03" +
+			"askOThis opens data or machines in a cloud account to the whole internet. Allow it?"},
+		{Name: "ask-before-weakening-the-system", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x98\x80" +
+			"\x05\x04\a\x06insmod" +
+			"\bmodprobe" +
+			"\x16sysctl *ptrace_scope=0" +
+			"\x12sysctl *va_space=0" +
+			"\fsetenforce 0" +
+			"\vaa-teardown\n" +
+			"aa-disable" +
+			"\x01\x04\x06\x17modprobe --show-depends" +
 			"\vmodprobe -D" +
 			"\vmodprobe -n" +
 			"\x12modprobe --dry-run" +
 			"\vmodprobe -c" +
 			"\vmodprobe -V" +
-			"\tpasswd -h" +
-			"\x05at -V" +
-			"\x0essh-copy-id -n" +
-			"\x0essh-copy-id -h" +
-			"\x05at -l" +
-			"\bbatch -l" +
-			"\x0fschtasks /query" +
-			"\tpasswd -S" +
-			"\x0fpasswd --status!systemctl --user enable pipewire*" +
 			"\x03" +
-			"askTThis makes something run automatically later, or gives a user more rights. Allow it?"},
+			"askSThis loads code into the kernel, or turns a protection of the system off. Allow it?"},
 		{Name: "ask-before-root-shell", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Text: "sudo\x05\x05", Program: true}, Hook: "\x88\x80" +
 			"\x15\x84\x80" +
 			"\x02\x04\x04sudo" +

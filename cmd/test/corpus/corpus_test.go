@@ -17,6 +17,7 @@
 //     before: [{command: cat .env}]  # earlier events of the same session
 //     files: {.gitignore: dist, empty/: "", a: {link: b}} # the project, in a new directory
 //     near: no-force-push            # for a harmless case: a hook that must not match it
+//     reason: This sends a token     # for a dangerous case: the first reason, or its beginning
 package corpus
 
 import (
@@ -51,6 +52,7 @@ type played struct {
 	messages   string   // the hooks that returned a message, with the message
 	hooks      []string // their names, without the file
 	near       string
+	reason     string // the first reason, if it is not the one of the case
 	stopped    bool
 	before     []string // commands of earlier events of the session that were stopped
 }
@@ -70,6 +72,9 @@ func TestCorpus(t *testing.T) {
 		if !c.stopped {
 			missed++
 			t.Logf("not stopped: %s (%s)", c.id, c.family)
+		}
+		if c.reason != "" {
+			t.Errorf("%s (%s): %s", c.id, c.family, c.reason)
 		}
 	}
 	if recall := 1 - float64(missed)/float64(max(1, len(dangerous))); recall < minRecall {
@@ -164,7 +169,11 @@ func play(t *testing.T, pattern, cwd string) []played {
 				}
 			}
 			*rec = grapnel.Record{}
-			c.stopped = stops(fire(t, engine, node, c.id, cwd, ""))
+			v := fire(t, engine, node, c.id, cwd, "")
+			c.stopped = stops(v)
+			if want := text(node, "reason"); want != "" && (len(v.Reasons) == 0 || !strings.HasPrefix(v.Reasons[0].Text, want)) {
+				c.reason = fmt.Sprintf("the reasons are %v, want first %q", v.Reasons, want)
+			}
 			for _, run := range rec.Hooks {
 				if run.Decision != grapnel.None || run.Error != "" || len(run.Changed) > 0 {
 					c.hooks = append(c.hooks, run.Name[strings.LastIndexByte(run.Name, ':')+1:])
