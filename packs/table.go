@@ -10,7 +10,7 @@ import (
 
 // all lists the packs in alphabetical order.
 var all = []packindex.Pack{
-	{Name: "destructive", Version: 8, Digest: "072f9af0b631963076b39faae0e924ccb61b0fd38ec03272d705e6c3ccdf67a9", Begins: "[a-za-z_:.%]" +
+	{Name: "destructive", Version: 8, Digest: "c268fd82ca62bffd803702c7b6ff1d0b9e022de2cc0e5082ba797f0fe77a85c3", Begins: "[a-za-z_:.%]" +
 		"\t\x95\n" +
 		"bomb*" +
 		"\t\x95\n" +
@@ -612,7 +612,7 @@ var all = []packindex.Pack{
 		"git bundle" +
 		"\t\x9d\n" +
 		"git checkout" +
-		"\t\x9c\xa1\n" +
+		"\t\xa1\n" +
 		"git checkout-index" +
 		"\t\x02a\x9c" +
 		"\x02f\x9c\n" +
@@ -2750,43 +2750,7 @@ var all = []packindex.Pack{
 			"git reflog" +
 			"\x19git revert --no-edit HEAD"},
 		{Name: "ask-before-discarding-work", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x98\x80" +
-			"\x15\x044" +
-			"\x0egit checkout ." +
-			"\x10git checkout '*'" +
-			"\x10git checkout * *" +
-			"\x10git checkout ./*" +
-			"\x0fgit checkout */" +
-			"\x10git checkout :/*" +
-			"\x11git checkout *.go" +
-			"\x11git checkout *.py" +
-			"\x11git checkout *.js" +
-			"\x12git checkout *.jsx" +
-			"\x11git checkout *.ts" +
-			"\x12git checkout *.tsx" +
-			"\x12git checkout *.mjs" +
-			"\x13git checkout *.json" +
-			"\x11git checkout *.md" +
-			"\x11git checkout *.rs" +
-			"\x13git checkout *.java" +
-			"\x11git checkout *.kt" +
-			"\x13git checkout *.yaml" +
-			"\x12git checkout *.yml" +
-			"\x13git checkout *.toml" +
-			"\x13git checkout *.[ch]" +
-			"\x12git checkout *.cpp" +
-			"\x11git checkout *.cs" +
-			"\x12git checkout *.css" +
-			"\x13git checkout *.scss" +
-			"\x13git checkout *.html" +
-			"\x12git checkout *.txt" +
-			"\x11git checkout *.rb" +
-			"\x12git checkout *.php" +
-			"\x11git checkout *.sh" +
-			"\x12git checkout *.sql" +
-			"\x14git checkout *.swift" +
-			"\x12git checkout *.vue" +
-			"\x14git checkout --force!git checkout --pathspec-from-file" +
-			"\x12git switch --force" +
+			"\x15\x04\x10\x12git switch --force" +
 			"\vgit restore" +
 			"\x1cgit submodule deinit --force" +
 			"\x1agit submodule deinit --all" +
@@ -2802,17 +2766,9 @@ var all = []packindex.Pack{
 			"\rsvn revert -R\n" +
 			"svn delete" +
 			"\tp4 revert" +
-			"\x01\x04\x10\x14git restore --staged" +
+			"\x01\x04\a\x14git restore --staged" +
 			"\x0fgit rm --cached" +
 			"\x10git rm --dry-run" +
-			"\x0fgit checkout -b" +
-			"\x0fgit checkout -B" +
-			"\x15git checkout --orphan" +
-			"\x1fgit checkout *package-lock.json!git checkout *npm-shrinkwrap.json" +
-			"\x1cgit checkout *pnpm-lock.yaml" +
-			"\x13git checkout *.lock" +
-			"\x17git checkout *bun.lockb" +
-			"\x14git checkout *go.sum" +
 			"\x1egit restore *package-lock.json" +
 			"\x1bgit restore *pnpm-lock.yaml" +
 			"\x12git restore *.lock" +
@@ -2868,10 +2824,45 @@ var all = []packindex.Pack{
 			"\x03" +
 			"askiThis skips the checks that the project runs before each commit, or turns them off. Continue without them?" +
 			"\x01\x12git commit -m work"},
-		{Name: "ask-before-checkout-of-files", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Text: "checkout", Program: true}, Hook: "\x88\x80" +
-			"\x15\x84\x80" +
-			"\x02\x01\fgit checkout" +
-			"\x01\x012/\\bcheckout(\\s+[^\\s;&|]+)*\\s+--(\\s+[^\\s;&|]|\\s*$)/" +
+		{Name: "ask-before-checkout-of-files", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x98\x80" +
+			"\x15\x04\x1f\x14git checkout --force" +
+			"\x10git checkout * *" +
+			"\x11git checkout *.go" +
+			"\x11git checkout *.py" +
+			"\x11git checkout *.js" +
+			"\x12git checkout *.jsx" +
+			"\x11git checkout *.ts" +
+			"\x12git checkout *.tsx" +
+			"\x12git checkout *.mjs" +
+			"\x13git checkout *.json" +
+			"\x11git checkout *.md" +
+			"\x11git checkout *.rs" +
+			"\x13git checkout *.java" +
+			"\x11git checkout *.kt" +
+			"\x13git checkout *.yaml" +
+			"\x12git checkout *.yml" +
+			"\x13git checkout *.toml" +
+			"\x13git checkout *.[ch]" +
+			"\x12git checkout *.cpp" +
+			"\x11git checkout *.cs" +
+			"\x12git checkout *.css" +
+			"\x13git checkout *.scss" +
+			"\x13git checkout *.html" +
+			"\x12git checkout *.txt" +
+			"\x11git checkout *.rb" +
+			"\x12git checkout *.php" +
+			"\x11git checkout *.sh" +
+			"\x12git checkout *.sql" +
+			"\x14git checkout *.swift" +
+			"\x12git checkout *.vue!git checkout --pathspec-from-file" +
+			"\x01\x04\t\x0fgit checkout -b" +
+			"\x0fgit checkout -B" +
+			"\x15git checkout --orphan" +
+			"\x1fgit checkout *package-lock.json!git checkout *npm-shrinkwrap.json" +
+			"\x1cgit checkout *pnpm-lock.yaml" +
+			"\x13git checkout *.lock" +
+			"\x17git checkout *bun.lockb" +
+			"\x14git checkout *go.sum" +
 			"\x03" +
 			"askcThis restores files to a committed version, and discards changes that exist nowhere else. Continue?" +
 			"\x02\x0egit stash push" +

@@ -145,7 +145,7 @@ func (p *Pattern) allowsOperand(s *scanner) bool {
 	if slices.ContainsFunc(p.free, func(t term) bool { return t.answer(s.word) == Yes }) {
 		return true
 	}
-	if implied := get(s.row().implied, text[:min(1, len(text))]); implied != "" && !slices.ContainsFunc(p.needs, func(n need) bool { return n.name == implied }) {
+	if implied := s.implied(); implied != "" && !slices.ContainsFunc(p.needs, func(n need) bool { return n.name == implied }) {
 		return false
 	}
 	if name, value, ok := strings.Cut(text, "="); ok && (row.runs == runsMake || row.style&assigns != 0) {

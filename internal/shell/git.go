@@ -151,6 +151,39 @@ func printsBranch(text string) bool {
 	return false
 }
 
+// noRevision reports whether git certainly takes a word for a file and not for a branch or a commit.
+func (w Word) noRevision() bool {
+	if text, known := knownText(w); known {
+		return !mayBeRevision(text)
+	}
+	begin := w.Begins()
+	return inCheckout(w) || strings.HasPrefix(begin, "/") || strings.HasPrefix(begin, "./") || strings.HasPrefix(begin, "../") || strings.HasPrefix(begin, ":")
+}
+
+// mayBeRevision reports whether a text may name a commit, as in gitrevisions(7).
+func mayBeRevision(text string) bool {
+	if a, b, ok := strings.Cut(text, "..."); ok && a != "" && b != "" && !strings.Contains(b, "...") {
+		return mayBeRevision(a) && mayBeRevision(b)
+	}
+	name, suffix := text, ""
+	if i := strings.IndexAny(text, "^~:"); i >= 0 {
+		name, suffix = text[:i], text[i:]
+	}
+	name, at, _ := strings.Cut(name, "@{")
+	return (mayBeRef(name) || name == "" && at != "") && !strings.Contains(suffix, `\`)
+}
+
+// mayBeRef reports whether a reference may have a name, as in git-check-ref-format(1).
+func mayBeRef(name string) bool {
+	for part := range strings.SplitSeq(name, "/") {
+		if part == "" || part[0] == '.' || strings.HasSuffix(part, ".lock") {
+			return false
+		}
+	}
+	return !strings.Contains(name, "..") && !strings.HasSuffix(name, ".") &&
+		!strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == 0x7f || strings.ContainsRune(`?*[\`, r) })
+}
+
 // Begins returns the known beginning of a word.
 func (w Word) Begins() string {
 	if w.c != nil {

@@ -57,7 +57,8 @@ func (a Answer) String() string {
 // an argument ("curl -X DELETE", "--grace-period=0"), the command must have the same argument.
 // --force matches --force=true and, for git, the GNU tools and others that allow it, the
 // abbreviation --forc; it does not match --force-with-lease or --force=false. The + of "git push
-// origin +main" is --force.
+// origin +main" is --force. A file of "git checkout" is --pathspec-from-file, if it cannot be a
+// revision or comes after "--".
 //
 // Each letter after one dash is an option, unless one of them takes an argument, which is then
 // the rest of the word. The table knows these options for its programs (curl -ofile). For other
@@ -621,15 +622,27 @@ func (p *Pattern) leads(j int, w Word) Answer {
 	return p.lead[j].answer(w)
 }
 
-// implies reports whether an operand means an option: the + of "git push origin +main" is
-// --force.
+// implied returns the option that the current operand means: the + of "git push origin +main" is
+// --force. It returns "" if the operand means none.
+func (s *scanner) implied() string {
+	list, text := s.row().implied, s.certain()
+	if name := get(list, text[:min(1, len(text))]); name != "" {
+		return name
+	}
+	if s.done || s.word.noRevision() {
+		return get(list, "/")
+	}
+	return ""
+}
+
+// implies reports whether an operand means an option.
 func (s *scanner) implies(name string) Answer {
 	r := s.row()
 	if r.implied == "" || s.kind == operand && s.operands < len(s.rows) || !valueOf(r.implied, name) {
 		return No
 	}
 	switch text := s.certain(); {
-	case text != "" && get(r.implied, text[:1]) == name:
+	case s.implied() == name:
 		return Yes
 	case text == "" && !s.word.Literal || s.word.many():
 		return Unknown

@@ -65,6 +65,17 @@ func TestMatch(t *testing.T) {
 		{pattern: "git clean -fdx", yes: lines("git clean -fdx", "git clean -d -x --force", "git clean -fdxq"), no: lines("git clean -fd", "git clean -e x -fd")},
 		{pattern: "git reset --hard", yes: lines("git reset --hard", "git reset HEAD~1 --hard", "git reset --ha"), no: lines("git reset --soft", "git reset hard")},
 		{pattern: "git checkout -f", yes: lines("git checkout -f x", "git checkout --force"), no: lines("git checkout f", "git checkout -b f")},
+		{
+			pattern: "git checkout --pathspec-from-file",
+			yes: lines("git checkout .", "git checkout ..", "git checkout ../..", "git checkout ../src", "git checkout ./a", "git checkout src/", "git checkout src/..", "git checkout .github",
+				"git checkout ':(top)'", "git checkout ':!x'", "git checkout :/", "git checkout ~/proj", "git checkout ~", "git checkout /abs/path", "git checkout 'a b'", "git checkout *", "git checkout 'src/[ab]'",
+				`git checkout "$(git rev-parse --show-toplevel)"`, `git checkout '..\src'`, "git checkout go.lock", "git checkout -- src", `git checkout -- "$x"`, "git checkout HEAD -- src", "git checkout HEAD~2 ..",
+				"git checkout --pathspec-from-file=list", `git checkout "../$x"`, `git checkout "/srv/$x"`),
+			no: lines("git checkout main", "git checkout feature/x", "git checkout v1.2.3", "git checkout HEAD~3", "git checkout HEAD^", "git checkout main^2~1", "git checkout 'HEAD^{/fix bug}'", "git checkout @", "git checkout -",
+				"git checkout @{-1}", "git checkout 'main@{1 day ago}'", "git checkout 'HEAD@{u}'", "git checkout origin/main...HEAD", "git checkout 0a1b2c3", "git checkout --detach HEAD~1", "git checkout main --", "git switch ..", "git checkout",
+				`git checkout "feature/$x"`),
+			unknown: lines("git checkout $BRANCH", `git checkout "$x"`),
+		},
 		{pattern: "git commit --amend", yes: lines("git commit --amend -m x"), no: lines("git commit -m --amend", "git commit --message=--amend", `git commit --message="$x"`, `git commit -m"$x"`)},
 		{
 			pattern: "rm -rf",

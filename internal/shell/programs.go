@@ -273,6 +273,7 @@ var table = []program{
 	{
 		name: "git checkout", style: shortens, args: "b B orphan conflict pathspec-from-file", attached: "t track recurse-submodules",
 		flags: "f=force q=quiet l=create-reflog d=detach m=merge p=patch", longs: "ours theirs guess no-guess ignore-skip-worktree-bits overlay",
+		implied: "/=pathspec-from-file",
 	},
 	{name: "git clean", style: shortens, args: "e exclude", flags: "f=force n=dry-run q=quiet i=interactive e=exclude d=d x=x X=X", files: "*=d e=n exclude=n"},
 	{name: "git clone", style: shortens, args: "o origin b branch u upload-pack c config depth template reference separate-git-dir j jobs filter", flags: "o=origin b=branch q=quiet v=verbose n=no-checkout c=config j=jobs", line: "u upload-pack", does: "c=git config=git *=ext", files: "*=n $=W c=n config=n"},

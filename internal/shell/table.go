@@ -23,7 +23,7 @@ type program struct {
 	longs    string // other options without an argument
 
 	alias   string // names for the same subcommand: "i=install"
-	implied string // operands that mean an option: "+=force", by first character
+	implied string // operands that mean an option: "+=force", by first character, and "/=force" also for files; see scanner.implied
 	line    string // options with a shell line as argument; for runsFind, with a command
 	none    string // options with which the program runs no command
 	open    string // options with which it reads commands if it has no command argument; "*": always, "fed": if it has input
