@@ -72,7 +72,7 @@ var codeTable = []known{
 	{"perl", "rename", "", moveFile},
 	{"perl", "open", "", openFile},
 	{"perl", "do require", "", runFile},
-	{"ruby", "spawn", "", runWords},
+	{"ruby", "spawn sh", "", runWords}, // sh is of rake
 	{"ruby", "popen popen2 popen2e popen3 capture2 capture2e capture3 pipeline", "", runWords},
 	{"ruby", "eval instance_eval class_eval", "", runCode},
 	{"ruby", "rm_rf rm_r remove_dir remove_entry remove_entry_secure rmtree", "", deleteTree},

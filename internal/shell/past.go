@@ -174,7 +174,11 @@ func (w *walker) runsFiles(name string, args []Word, at place) {
 				w.makeText(justText(text), name, computed, in, makeRun{goals: wordsOf(args)})
 			})
 		}
-	case "psql", "mysql", "mariadb", "sqlite3": // rules match the text, which is no shell line
+	case "rake":
+		for _, file := range []string{"Rakefile", "rakefile", "Rakefile.rb"} {
+			code("ruby", Word{Text: file, Literal: true})
+		}
+	case "psql", "mysql", "mariadb", "sqlite3", "sftp", "lftp", "ftp": // rules match the text, which is no shell line
 		for _, r := range at.stdin {
 			if r.Op == syntax.RdrIn {
 				args = append(slices.Clip(args), w.word(&at, r.Word))

@@ -238,7 +238,7 @@ var table = []program{
 	{name: "gdb", style: flat | dashed, args: "ex eval-command iex init-eval-command x command p pid c core", does: "ex=bang eval-command=bang iex=bang init-eval-command=bang args=command", files: "x=x command=x"},
 	{name: "get-content", style: flat | dashed, args: "path literalpath totalcount head first tail last delimiter readcount erroraction ea encoding filter include exclude credential stream", files: "*=r path=r literalpath=r"},
 	{
-		name: "gh", words: 2, args: "R repo b body F body-file t title B base H head X method raw-field field f q jq",
+		name: "gh", words: 2, alias: "ext=extension extensions=extension", args: "R repo b body F body-file t title B base H head X method raw-field field f q jq",
 		flags: "R=repo y=yes", longs: "admin auto squash merge rebase delete-branch",
 		files: "b=n body=n t=n title=n body-file=r f=n field=f raw-field=n *=n",
 	},

@@ -626,7 +626,7 @@ func (w *walker) effects(key, name string, words []Word, at place) {
 	case "rm", "shred", "rimraf", "srm", "trash", "unlink", "rmdir", "find":
 		w.deletesMoved(words, at)
 	case "npm", "pnpm", "yarn", "bun":
-		w.packageScripts(name, args, at)
+		w.packageScripts("package.json", name, args, at)
 		if strings.EqualFold(programName(words[0].Text), "bun") { // bun a.ts, bun run a.ts
 			in := at.behind(name)
 			in.parent = len(w.s.Commands) - 1
@@ -634,6 +634,8 @@ func (w *walker) effects(key, name string, words []Word, at place) {
 				w.wrote(script, func(text string, computed bool) { w.code("node", text, computed, name, in) })
 			}
 		}
+	case "composer":
+		w.packageScripts("composer.json", name, args, at)
 	default:
 		w.runsFiles(key, args, at)
 	}
