@@ -10,7 +10,7 @@ import (
 
 // all lists the packs in alphabetical order.
 var all = []packindex.Pack{
-	{Name: "destructive", Version: 8, Digest: "c268fd82ca62bffd803702c7b6ff1d0b9e022de2cc0e5082ba797f0fe77a85c3", Begins: "[a-za-z_:.%]" +
+	{Name: "destructive", Version: 8, Digest: "90a7cd5e8a2923a540a565e1bf26b481f88d0e38b77194879f8836d70d8c05fe", Begins: "[a-za-z_:.%]" +
 		"\t\x95\n" +
 		"bomb*" +
 		"\t\x95\n" +
@@ -3516,14 +3516,15 @@ var all = []packindex.Pack{
 			"\x14xh DELETE localhost*" +
 			"\x03" +
 			"ask1This asks a server to delete something. Continue?"},
-		{Name: "ask-before-remote-file-deletes", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Text: "ftp\x03lftp\x03ncftp\x03sftp\x05\x060", Program: true}, Hook: "\x88\x80" +
+		{Name: "ask-before-remote-file-deletes", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Text: "\x05ftp\x03lftp\x03ncftp\x03sftp", Program: true}, Hook: "\x88\x80" +
 			"\x15\x84\x80" +
 			"\x02\x04\x04sftp" +
 			"\x04lftp" +
 			"\x03" +
 			"ftp" +
 			"\x05ncftp" +
-			"\x02\x01r/\\b(?:sftp|ncftp|l?ftp)\\b[\\s\\S]*(?:<<<?|\\s-[ce]\\b)[\\s\\S]*?(?:^|[\\n;'\"])\\s*-?(?:glob\\s+)?(?:m?rm|rmdir|m?delete)\\s/" +
+			"\x02\x01\xa3" +
+			"\x01/(?m)^\\s*-?(?:glob\\s+)?(?:m?rm|rmdir|m?delete)\\s[^;&|\\n]*$|\\b(?:sftp|ncftp|l?ftp)\\b[\\s\\S]*(?:<<<|\\s-[ce]\\b)[\\s\\S]*?[;'\"]\\s*-?(?:glob\\s+)?(?:m?rm|rmdir|m?delete)\\s/" +
 			"\x01n/(?:\\b(?:echo|printf)\\b[^|]*?(?:['\"\\s]|\\\\n)|\\n)\\s*-?(?:m?rm|rmdir|m?delete)\\s[^|]*\\|\\s*(?:sftp|l?ftp|ncftp)\\b/" +
 			"\x03" +
 			"askZThis deletes files on another machine, where no trash keeps them. Is it the right machine?" +
@@ -17229,20 +17230,20 @@ var all = []packindex.Pack{
 			"\x03" +
 			"askZThis tool of an MCP server changes the hooks of an agent or a policy of Grapnel. Allow it?"},
 	}},
-	{Name: "supply-chain", Version: 6, Digest: "b0edac8d6a08ebbcc344a2c170adb5aa135d1b66cc529a7c89310088aa6bced0", Begins: "*" +
-		"\t\x8b\x9e\n" +
+	{Name: "supply-chain", Version: 6, Digest: "ed1097523b72e1b69602d1ee7f420efcf264237d69ae1875298e48b6117f3748", Begins: "*" +
+		"\t\x8b\x9f\n" +
 		"*/*" +
 		"\t\x83\n" +
 		"\x00." +
 		"\t\x80\x83\n" +
 		"aa-disable" +
-		"\t\x9c\n" +
+		"\t\x9d\n" +
 		"aa-teardown" +
-		"\t\x9c\n" +
+		"\t\x9d\n" +
 		"add-apt-repository" +
 		"\t\x89\n" +
 		"adduser" +
-		"\t\x9a\n" +
+		"\t\x9b\n" +
 		"amp mcp" +
 		"\t\x8d\n" +
 		"ansible-galaxy collection" +
@@ -17275,29 +17276,29 @@ var all = []packindex.Pack{
 		"apt-key adv" +
 		"\t\x89\n" +
 		"aria2c" +
-		"\t\x81\x97\n" +
+		"\t\x81\x98\n" +
 		"asdf plugin" +
 		"\t\x84\n" +
 		"ash" +
 		"\t\x80\n" +
 		"at" +
-		"\t\x99\n" +
-		"awk" +
-		"\t\x93\n" +
-		"aws ec2" +
-		"\t\x010.0.0\x9b" +
-		"\x010.0.0\x9b\n" +
-		"aws iam" +
 		"\t\x9a\n" +
-		"aws s3api" +
+		"awk" +
+		"\t\x94\n" +
+		"aws ec2" +
+		"\t\x010.0.0\x9c" +
+		"\x010.0.0\x9c\n" +
+		"aws iam" +
 		"\t\x9b\n" +
+		"aws s3api" +
+		"\t\x9c\n" +
 		"az role" +
-		"\t\x02--role\x9a\n" +
+		"\t\x02--role\x9b\n" +
 		"bash" +
 		"\t\x80\x83" +
-		"\x02p\x9a\n" +
+		"\x02p\x9b\n" +
 		"batch" +
-		"\t\x99\n" +
+		"\t\x9a\n" +
 		"brew install" +
 		"\t\x84\n" +
 		"brew tap" +
@@ -17317,8 +17318,8 @@ var all = []packindex.Pack{
 		"bunx" +
 		"\t\x84\x85\x88\n" +
 		"capsh" +
-		"\t\x02--gid\x9a" +
-		"\x02--uid\x9a\n" +
+		"\t\x02--gid\x9b" +
+		"\x02--uid\x9b\n" +
 		"cargo" +
 		"\t\x02--confi\x89\n" +
 		"cargo add" +
@@ -17330,11 +17331,11 @@ var all = []packindex.Pack{
 		"cargo login" +
 		"\t\x02--regis\x89\n" +
 		"chkconfig" +
-		"\t\x99\n" +
-		"chmod" +
-		"\t\x83\x9a\n" +
-		"chpasswd" +
 		"\t\x9a\n" +
+		"chmod" +
+		"\t\x83\x9b\n" +
+		"chpasswd" +
+		"\t\x9b\n" +
 		"claude mcp" +
 		"\t\x8d\n" +
 		"claude plugin" +
@@ -17356,7 +17357,7 @@ var all = []packindex.Pack{
 		"\x02--chann\x89" +
 		"\x02c\x89\n" +
 		"config.sh" +
-		"\t\x02--url\x99\n" +
+		"\t\x02--url\x9a\n" +
 		"copilot mcp" +
 		"\t\x8d\n" +
 		"corepack" +
@@ -17366,19 +17367,19 @@ var all = []packindex.Pack{
 		"cpanm" +
 		"\t\x84\n" +
 		"crontab" +
-		"\t\x99\n" +
+		"\t\x9a\n" +
 		"csh" +
 		"\t\x80\n" +
 		"curl" +
-		"\t\x81\x97" +
-		"\x01POST\x9a" +
+		"\t\x81\x98" +
+		"\x01POST\x9b" +
 		"\x02k--insec\x8a\n" +
 		"cursor" +
 		"\t\x02--add-m\x8d\n" +
 		"dash" +
 		"\t\x80\x83\n" +
 		"defaults write" +
-		"\t\x99\n" +
+		"\t\x9a\n" +
 		"deno" +
 		"\t\x80\x83\n" +
 		"deno install" +
@@ -17389,7 +17390,7 @@ var all = []packindex.Pack{
 		"\t\x83\x84" +
 		"\x02--nogpg\x8a\n" +
 		"doas" +
-		"\t\x8e\x9d\n" +
+		"\t\x8f\x9e\n" +
 		"docker build" +
 		"\t\x84\n" +
 		"docker buildx" +
@@ -17407,12 +17408,12 @@ var all = []packindex.Pack{
 		"droid mcp" +
 		"\t\x8d\n" +
 		"dscl" +
-		"\t\x9a\n" +
+		"\t\x9b\n" +
 		"emacs" +
 		"\t\x02--load\x84" +
 		"\x02l\x84\n" +
 		"enable" +
-		"\t\x02f\x9e\n" +
+		"\t\x02f\x9f\n" +
 		"eval" +
 		"\t\x80\n" +
 		"exec" +
@@ -17426,14 +17427,14 @@ var all = []packindex.Pack{
 		"flatpak remote-add" +
 		"\t\x84\n" +
 		"gcloud compute" +
-		"\t\x02--sourc\x9b\n" +
+		"\t\x02--sourc\x9c\n" +
 		"gcloud projects" +
-		"\t\x02--membe\x9b" +
-		"\x02--role\x9a\n" +
+		"\t\x02--membe\x9c" +
+		"\x02--role\x9b\n" +
 		"gcloud storage" +
-		"\t\x02--membe\x9b\n" +
+		"\t\x02--membe\x9c\n" +
 		"gdb" +
-		"\t\x01syste\x9a\n" +
+		"\t\x01syste\x9b\n" +
 		"gem install" +
 		"\t\x83\x84" +
 		"\x02--no-ve\x8a" +
@@ -17449,20 +17450,20 @@ var all = []packindex.Pack{
 		"\t\x84\x85\n" +
 		"git" +
 		"\t\x01.sslV\x8a" +
-		"\x01alias\x95" +
-		"\x01core.\x95" +
-		"\x01crede\x95" +
-		"\x01diff.\x95" +
+		"\x01alias\x96" +
+		"\x01core.\x96" +
+		"\x01crede\x96" +
+		"\x01diff.\x96" +
 		"\x01http.\x8a" +
-		"\x01proto\x95\n" +
+		"\x01proto\x96\n" +
 		"git clone" +
-		"\t\x81\x82\x95\n" +
+		"\t\x81\x82\x96\n" +
 		"git config" +
-		"\t\x8a\x95\n" +
+		"\t\x8a\x96\n" +
 		"git fetch" +
-		"\t\x02--uploa\x95\n" +
+		"\t\x02--uploa\x96\n" +
 		"git ls-remote" +
-		"\t\x02--uploa\x95\n" +
+		"\t\x02--uploa\x96\n" +
 		"gmake" +
 		"\t\x80\n" +
 		"go env" +
@@ -17474,11 +17475,11 @@ var all = []packindex.Pack{
 		"go run" +
 		"\t\x84\x86\n" +
 		"gpasswd" +
-		"\t\x02a\x9a\n" +
+		"\t\x02a\x9b\n" +
 		"gpg" +
 		"\t\x02--recv-\x8a\n" +
 		"gsutil iam" +
-		"\t\x9b\n" +
+		"\t\x9c\n" +
 		"guix install" +
 		"\t\x84\n" +
 		"guix package" +
@@ -17488,7 +17489,7 @@ var all = []packindex.Pack{
 		"helm install" +
 		"\t\x84\n" +
 		"helm plugin" +
-		"\t\x84\n" +
+		"\t\x84\x85\n" +
 		"helm repo" +
 		"\t\x89\n" +
 		"helm upgrade" +
@@ -17496,9 +17497,9 @@ var all = []packindex.Pack{
 		"iex" +
 		"\t\x80\n" +
 		"insmod" +
-		"\t\x9c\n" +
+		"\t\x9d\n" +
 		"install" +
-		"\t\x02m--mode\x9a\n" +
+		"\t\x02m--mode\x9b\n" +
 		"installer" +
 		"\t\x83\n" +
 		"invoke-expression" +
@@ -17512,33 +17513,33 @@ var all = []packindex.Pack{
 		"jbang" +
 		"\t\x84\n" +
 		"jq" +
-		"\t\x93\n" +
+		"\t\x94\n" +
 		"ksh" +
 		"\t\x80\x83\n" +
 		"kubectl" +
-		"\t\x02--as\x9a" +
-		"\x02--as-gr\x9a" +
+		"\t\x02--as\x9b" +
+		"\x02--as-gr\x9b" +
 		"\x02--insec\x8a\n" +
 		"kubectl apply" +
 		"\t\x02f--filen\x84" +
 		"\x02k--kusto\x84\n" +
 		"kubectl create" +
-		"\t\x02--clust\x9a" +
+		"\t\x02--clust\x9b" +
 		"\x02f--filen\x84\n" +
 		"kubectl replace" +
 		"\t\x02f--filen\x84\n" +
 		"launchctl bootstrap" +
-		"\t\x99\n" +
+		"\t\x9a\n" +
 		"launchctl enable" +
-		"\t\x99\n" +
+		"\t\x9a\n" +
 		"launchctl load" +
-		"\t\x99\n" +
+		"\t\x9a\n" +
 		"launchctl submit" +
-		"\t\x99\n" +
+		"\t\x9a\n" +
 		"lerna" +
 		"\t\x88\n" +
 		"loginctl enable-linger" +
-		"\t\x99\n" +
+		"\t\x9a\n" +
 		"lua" +
 		"\t\x80\n" +
 		"luarocks install" +
@@ -17552,13 +17553,13 @@ var all = []packindex.Pack{
 		"mix local.hex" +
 		"\t\x02--force\x8a\n" +
 		"modprobe" +
-		"\t\x9c\n" +
+		"\t\x9d\n" +
 		"net localgroup" +
-		"\t\x9a\n" +
+		"\t\x9b\n" +
 		"net user" +
-		"\t\x9a\n" +
+		"\t\x9b\n" +
 		"new-service" +
-		"\t\x99\n" +
+		"\t\x9a\n" +
 		"nix profile" +
 		"\t\x85\n" +
 		"nix run" +
@@ -17585,7 +17586,7 @@ var all = []packindex.Pack{
 		"\t\x84\x85\n" +
 		"npm install" +
 		"\t\x83\x84\x85" +
-		"\x02--unsaf\x8e\n" +
+		"\x02--unsaf\x8f\n" +
 		"npm login" +
 		"\t\x02--regis\x89\n" +
 		"npm set" +
@@ -17599,19 +17600,19 @@ var all = []packindex.Pack{
 		"opencode mcp" +
 		"\t\x8d\n" +
 		"osascript" +
-		"\t\x01login\x99\n" +
+		"\t\x01login\x9a\n" +
 		"pacman" +
 		"\t\x02U\x84\n" +
 		"passwd" +
-		"\t\x9a\n" +
+		"\t\x9b\n" +
 		"pdm" +
 		"\t\x87\x8c\n" +
 		"pdm add" +
 		"\t\x84\n" +
 		"perl" +
 		"\t\x80\x83" +
-		"\x02i\x93" +
-		"\x02p\x93\n" +
+		"\x02i\x94" +
+		"\x02p\x94\n" +
 		"php" +
 		"\t\x80\x83\n" +
 		"pip" +
@@ -17639,9 +17640,9 @@ var all = []packindex.Pack{
 		"pixi add" +
 		"\t\x84\n" +
 		"pkexec" +
-		"\t\x9d\n" +
+		"\t\x9e\n" +
 		"pm2 startup" +
-		"\t\x99\n" +
+		"\t\x9a\n" +
 		"pnpm" +
 		"\t\x88\x8c\n" +
 		"pnpm config" +
@@ -17691,11 +17692,11 @@ var all = []packindex.Pack{
 		"qwen mcp" +
 		"\t\x8d\n" +
 		"rc-update add" +
-		"\t\x99\n" +
+		"\t\x9a\n" +
 		"reg add" +
-		"\t\x99\n" +
+		"\t\x9a\n" +
 		"register-scheduledtask" +
-		"\t\x99\n" +
+		"\t\x9a\n" +
 		"rpm" +
 		"\t\x02--nosig\x8a" +
 		"\x02U\x83\x84" +
@@ -17703,18 +17704,18 @@ var all = []packindex.Pack{
 		"ruby" +
 		"\t\x80\x83\n" +
 		"sc create" +
-		"\t\x99\n" +
-		"schtasks" +
-		"\t\x99\n" +
-		"sed" +
-		"\t\x02i--in-pl\x93\n" +
-		"setcap" +
 		"\t\x9a\n" +
+		"schtasks" +
+		"\t\x9a\n" +
+		"sed" +
+		"\t\x02i--in-pl\x94\n" +
+		"setcap" +
+		"\t\x9b\n" +
 		"setenforce 0" +
-		"\t\x9c\n" +
+		"\t\x9d\n" +
 		"sh" +
 		"\t\x80\x83" +
-		"\x02p\x9a\n" +
+		"\x02p\x9b\n" +
 		"skopeo copy" +
 		"\t\x02--src-t\x8a\n" +
 		"snap install" +
@@ -17723,30 +17724,30 @@ var all = []packindex.Pack{
 		"source" +
 		"\t\x80\x83\x84\n" +
 		"sponge" +
-		"\t\x93\n" +
+		"\t\x94\n" +
 		"ssh-copy-id" +
-		"\t\x9a\n" +
+		"\t\x9b\n" +
 		"su" +
-		"\t\x9d\n" +
+		"\t\x9e\n" +
 		"sudo" +
-		"\t\x83\x8e\x9d\n" +
+		"\t\x83\x8f\x9e\n" +
 		"sysadminctl" +
-		"\t\x9a\n" +
+		"\t\x9b\n" +
 		"sysctl" +
-		"\t\x9c\n" +
+		"\t\x9d\n" +
 		"systemctl edit" +
-		"\t\x99\n" +
+		"\t\x9a\n" +
 		"systemctl enable" +
-		"\t\x99\n" +
+		"\t\x9a\n" +
 		"systemctl link" +
-		"\t\x99\n" +
+		"\t\x9a\n" +
 		"systemd-run" +
-		"\t\x02--on-ac\x99" +
-		"\x02--on-bo\x99" +
-		"\x02--on-ca\x99" +
-		"\x02--on-st\x99" +
-		"\x02--on-un\x99" +
-		"\x02--timer\x99\n" +
+		"\t\x02--on-ac\x9a" +
+		"\x02--on-bo\x9a" +
+		"\x02--on-ca\x9a" +
+		"\x02--on-st\x9a" +
+		"\x02--on-un\x9a" +
+		"\x02--timer\x9a\n" +
 		"tcsh" +
 		"\t\x80\n" +
 		"terraform init" +
@@ -17754,16 +17755,16 @@ var all = []packindex.Pack{
 		"tofu init" +
 		"\t\x84\n" +
 		"update-alternatives" +
-		"\t\x02--insta\x99\n" +
+		"\t\x02--insta\x9a\n" +
 		"update-rc.d" +
-		"\t\x99\n" +
-		"useradd" +
 		"\t\x9a\n" +
+		"useradd" +
+		"\t\x9b\n" +
 		"usermod" +
-		"\t\x01admin\x9a" +
-		"\x01root\x9a" +
-		"\x01sudo\x9a" +
-		"\x01wheel\x9a\n" +
+		"\t\x01admin\x9b" +
+		"\x01root\x9b" +
+		"\x01sudo\x9b" +
+		"\x01wheel\x9b\n" +
 		"uv" +
 		"\t\x87\x8c" +
 		"\x02--allow\x8a\n" +
@@ -17782,11 +17783,11 @@ var all = []packindex.Pack{
 		"vim" +
 		"\t\x80\n" +
 		"visudo" +
-		"\t\x9a\n" +
+		"\t\x9b\n" +
 		"wasmtime" +
 		"\t\x84\n" +
 		"wget" +
-		"\t\x81\x97\n" +
+		"\t\x81\x98\n" +
 		"yarn" +
 		"\t\x88\x8c\n" +
 		"yarn config" +
@@ -18330,7 +18331,7 @@ var all = []packindex.Pack{
 			"\x02\x0fnpm view lodash" +
 			"\x1bpip index versions requests"},
 		{Name: "ask-before-short-repository", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x98\x80" +
-			"\x15\x04\x0f\x1anpm install [A-Za-z0-9]*/*" +
+			"\x15\x04\x10\x1anpm install [A-Za-z0-9]*/*" +
 			"\x17yarn add [A-Za-z0-9]*/*" +
 			"\x17pnpm add [A-Za-z0-9]*/*" +
 			"\x16bun add [A-Za-z0-9]*/*" +
@@ -18344,7 +18345,9 @@ var all = []packindex.Pack{
 			"\x10nix run github:*" +
 			"\x12nix shell github:*" +
 			"\x1cnix profile install github:*#gh extension install [A-Za-z0-9]*/*" +
-			"\x01\x04\x1d\x0fnpm install ./*" +
+			"\x19helm plugin install *://*" +
+			"\x01\x04 " +
+			"\x0fnpm install ./*" +
 			"\fpnpm add ./*" +
 			"\fyarn add ./*" +
 			"\vbun add ./*" +
@@ -18372,7 +18375,7 @@ var all = []packindex.Pack{
 			"\x0epnpm add *.tgz" +
 			"\x0eyarn add *.tgz" +
 			"\x16nix run github:NixOS/*" +
-			"\x18nix shell github:NixOS/*" +
+			"\x18nix shell github:NixOS/*2helm plugin install https://github.com/databus23/*1helm plugin install https://github.com/jkroepke/*-helm plugin install https://github.com/helm/*" +
 			"\x03" +
 			"askWThis runs or installs a repository that is no published package. Do you know its owner?" +
 			"\x01\x0fnpm view lodash"},
@@ -20627,6 +20630,171 @@ var all = []packindex.Pack{
 			"\x03" +
 			"askzThis gives agents another server or plugin, which runs in every session and adds its texts to the context. Do you know it?" +
 			"\x01\x0fclaude mcp list"},
+		{Name: "ask-before-new-servers-in-files", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Paths: "\x02\x02**/{.mcp.json,mcp.json,mcp_config.json,mcp_settings.json,claude_desktop_config.json}", Content: "\"bun\"\x03\"bunx\"\x03\"npx\"\x03\"pipx\"\x03\"pnpm\"\x03\"pnpx\"\x03\"uvx\"\x03\"yarn\"\x02\"command\""}, Hook: "\x88\x80" +
+			"\x05\x80\xc0\x80" +
+			"\x02\x01\x01</\"command\"\\s*:\\s*\"(?:npx|bunx|pnpx|uvx|pipx|pnpm|yarn|bun)\"/\x80@" +
+			"\x02\x05\xa0" +
+			"\x03" +
+			"/(?:^|[\\s\"'])@(?:modelcontextprotocol|playwright|anthropic-ai|openai|google|microsoft|azure|aws|awslabs|github|gitlab|sentry|supabase|cloudflare|notionhq|figma|stripe|upstash|vercel|linear|atlassian|angular|nx|storybook|eslint|mui|shadcn)/|https://(?:mcp\\.(?:sentry|linear|notion|atlassian|stripe|figma|cloudflare|vercel|asana|paypal|context7|hubspot|intercom|supabase)\\.\\w+|api\\.githubcopilot\\.com)/|mcp add --help/\xad" +
+			"\x06@angular/" +
+			"\x03" +
+			"@anthropic-ai/" +
+			"\x03" +
+			"@atlassian/" +
+			"\x03" +
+			"@aws/" +
+			"\x03" +
+			"@awslabs/" +
+			"\x03" +
+			"@azure/" +
+			"\x03" +
+			"@cloudflare/" +
+			"\x03" +
+			"@eslint/" +
+			"\x03" +
+			"@figma/" +
+			"\x03" +
+			"@github/" +
+			"\x03" +
+			"@gitlab/" +
+			"\x03" +
+			"@google/" +
+			"\x03" +
+			"@linear/" +
+			"\x03" +
+			"@microsoft/" +
+			"\x03" +
+			"@modelcontextprotocol/" +
+			"\x03" +
+			"@mui/" +
+			"\x03" +
+			"@notionhq/" +
+			"\x03" +
+			"@nx/" +
+			"\x03" +
+			"@openai/" +
+			"\x03" +
+			"@playwright/" +
+			"\x03" +
+			"@sentry/" +
+			"\x03" +
+			"@shadcn/" +
+			"\x03" +
+			"@storybook/" +
+			"\x03" +
+			"@stripe/" +
+			"\x03" +
+			"@supabase/" +
+			"\x03" +
+			"@upstash/" +
+			"\x03" +
+			"@vercel/" +
+			"\x01api.githubcopilot.com" +
+			"\x03" +
+			"mcp.asana." +
+			"\x03" +
+			"mcp.atlassian." +
+			"\x03" +
+			"mcp.cloudflare." +
+			"\x03" +
+			"mcp.context7." +
+			"\x03" +
+			"mcp.figma." +
+			"\x03" +
+			"mcp.hubspot." +
+			"\x03" +
+			"mcp.intercom." +
+			"\x03" +
+			"mcp.linear." +
+			"\x03" +
+			"mcp.notion." +
+			"\x03" +
+			"mcp.paypal." +
+			"\x03" +
+			"mcp.sentry." +
+			"\x03" +
+			"mcp.stripe." +
+			"\x03" +
+			"mcp.supabase." +
+			"\x03" +
+			"mcp.vercel." +
+			"\x02https://api.githubcopilot.com" +
+			"\x03" +
+			"https://mcp.asana." +
+			"\x03" +
+			"https://mcp.atlassian." +
+			"\x03" +
+			"https://mcp.cloudflare." +
+			"\x03" +
+			"https://mcp.context7." +
+			"\x03" +
+			"https://mcp.figma." +
+			"\x03" +
+			"https://mcp.hubspot." +
+			"\x03" +
+			"https://mcp.intercom." +
+			"\x03" +
+			"https://mcp.linear." +
+			"\x03" +
+			"https://mcp.notion." +
+			"\x03" +
+			"https://mcp.paypal." +
+			"\x03" +
+			"https://mcp.sentry." +
+			"\x03" +
+			"https://mcp.stripe." +
+			"\x03" +
+			"https://mcp.supabase." +
+			"\x03" +
+			"https://mcp.vercel." +
+			"\x01mcp add --help" +
+			"\x05\xb3" +
+			"\x01/\"mcp-(?:server-(?:fetch|git|time|sqlite|postgres|everything|filesystem|memory)|remote|proxy)\\b|\"chrome-devtools-mcp\\b|\"awslabs\\.|\"(?:nx|storybook|eslint|shadcn|firebase-tools)@?/\xb4" +
+			"\x02\"awslabs." +
+			"\x03" +
+			"\"chrome-devtools-mcp" +
+			"\x03" +
+			"\"eslint" +
+			"\x03" +
+			"\"eslint@" +
+			"\x03" +
+			"\"firebase-tools" +
+			"\x03" +
+			"\"firebase-tools@" +
+			"\x03" +
+			"\"mcp-proxy" +
+			"\x03" +
+			"\"mcp-remote" +
+			"\x03" +
+			"\"mcp-server-everything" +
+			"\x03" +
+			"\"mcp-server-fetch" +
+			"\x03" +
+			"\"mcp-server-filesystem" +
+			"\x03" +
+			"\"mcp-server-git" +
+			"\x03" +
+			"\"mcp-server-memory" +
+			"\x03" +
+			"\"mcp-server-postgres" +
+			"\x03" +
+			"\"mcp-server-sqlite" +
+			"\x03" +
+			"\"mcp-server-time" +
+			"\x03" +
+			"\"nx" +
+			"\x03" +
+			"\"nx@" +
+			"\x03" +
+			"\"shadcn" +
+			"\x03" +
+			"\"shadcn@" +
+			"\x03" +
+			"\"storybook" +
+			"\x03" +
+			"\"storybook@" +
+			"\x03" +
+			"askzThis gives agents another server or plugin, which runs in every session and adds its texts to the context. Do you know it?"},
 		{Name: "ask-before-root-install", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x88\x80" +
 			"\x15\x04\x10\x10sudo npm install" +
 			"\x14sudo yarn global add" +
@@ -20680,7 +20848,8 @@ var all = []packindex.Pack{
 			"**/Rakefile\n" +
 			"**/webpack.config.*\n" +
 			"**/vite.config.*\n" +
-			"**/.eslintrc.js" +
+			"**/.eslintrc.js\n" +
+			"**/{.zed/tasks.json,.fleet/run.json,*.sublime-project,.mise.toml,mise.toml,.config/mise/config.toml}" +
 			"\x02\x02", Content: "\"build\"" +
 			"\x03" +
 			"\"build-cmd\"" +
@@ -20784,6 +20953,7 @@ var all = []packindex.Pack{
 			"wget" +
 			"\x05\x05\"folderopen\"" +
 			"\x02\"runon\"" +
+			"\x01[hooks" +
 			"\x01url" +
 			"\x05base64" +
 			"\x03" +
@@ -20906,7 +21076,7 @@ var all = []packindex.Pack{
 			"\x01\xd6" +
 			"\x01/(?:curl|wget|iwr|irm)\\b[^\\n|;]*\\|\\s*(?:sudo\\s+)?(?:-\\w+\\s+)*(?:(?:ba|z|da|k)?sh|python[\\d.]*|node|perl|iex)\\b|(?:(?:ba|z|da)?sh\\s+-c|eval)\\s*\\\\?[\"']?\\s*(?:\\$\\(|`)\\s*(?:curl|wget)|(?:ba|z)?sh\\s+<\\(\\s*(?:curl|wget)/" +
 			"\x01I//dev/tcp/|(?:ba)?sh\\s+-i\\b|base64\\s+(?:-d|-D|--decode)\\s*\\|\\s*(?:ba)?sh/" +
-			"\x01:/\"runOn\"\\s*:\\s*\"folderOpen\"|(?m)^\\s*url\\s*=\\s*(?:ext::|-)/" +
+			"\x01l/\"runOn\"\\s*:\\s*\"folderOpen\"|\\[hooks(?:\\.\\w+)?\\][^\\[]*\\b(?:enter|leave|cd)\\s*=|(?m)^\\s*url\\s*=\\s*(?:ext::|-)/" +
 			"\x01\xec" +
 			"\x01/(?is)(?:cmdclass|setup\\(|fn main|install).*(?:os\\.system|subprocess\\.\\w+|exec\\(|Command::new\\(\\s*\"(?:curl|wget|sh|bash)).*(?:curl|wget|urlopen|requests\\.|base64|https?://)|(?:os\\.system|subprocess\\.\\w+)\\([^\\n]*(?:curl|wget|base64|nc )/" +
 			"\x01\x8f" +
@@ -21533,7 +21703,7 @@ var all = []packindex.Pack{
 			"\x05block\x90" +
 			"\x01This writes text from an address into a file that later runs as code, without a question. Download it to another file, and let the user read it." +
 			"\x012curl -fsSL -o /tmp/envrc https://example.com/envrc"},
-		{Name: "ask-before-code-in-editor-files", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Paths: "\x02\x02**/.{vimrc,gvimrc,ideavimrc,emacs,tmux.conf,screenrc,gdbinit,lldbinit,irbrc,pryrc,psqlrc,sqliterc,Rprofile,envrc}\n" +
+		{Name: "ask-before-code-in-editor-files", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Paths: "\x02\x02**/.{vimrc,gvimrc,ideavimrc,emacs,tmux.conf,screenrc,gdbinit,lldbinit,irbrc,pryrc,psqlrc,sqliterc,Rprofile,envrc,exrc,nvimrc,nvim.lua}\n" +
 			"**/.{vim,emacs.d,hammerspoon}/**\n" +
 			"**/.config/{nvim,tmux,i3,sway,hypr,kitty}/**\n" +
 			"**/.ipython/profile_*/startup/**", Content: "/dev/shm/" +
