@@ -34,6 +34,7 @@ func TestAfterBlocked(t *testing.T) {
 		"find src -exec rm {} +":         grapnel.Ask,
 		"for f in src/*; do rm $f; done": grapnel.Ask,
 		"cd src && rm a.go":              grapnel.Ask,
+		"cd src && find -delete":         grapnel.Ask,
 		"rm -rf ./src/":                  grapnel.Block,
 		"rm source":                      grapnel.None,
 		"mv a b":                         grapnel.None,

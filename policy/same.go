@@ -125,10 +125,10 @@ func namedFiles(f *match.Facts, m *match.Matcher) []string {
 	return slices.Compact(names)
 }
 
-// anyAbove reports whether test is true for the digest of a path that the call names, or of a
-// directory above it.
+// anyAbove reports whether test is true for the digest of a path that the call names, of the
+// directory in which it works, or of a directory above one of them.
 func (f *past) anyAbove(facts *match.Facts, test func(digest string) bool) bool {
-	return above(namedFiles(facts, f.Matcher), func(name string) bool { return test(shortDigest("below", name)) })
+	return above(append(namedFiles(facts, f.Matcher), f.Dir(facts.Event)), func(name string) bool { return test(shortDigest("below", name)) })
 }
 
 // above reports whether test is true for one of the paths, or for a directory above one.

@@ -404,7 +404,7 @@ var table = []program{
 		files: "f=r values=r set=n set-string=n set-file=n *=a",
 	},
 	{name: "heroku"},
-	{name: "heroku run", style: early, runs: runsCommand, args: "a app s size"},
+	{name: "heroku run", style: early, runs: runsLine, args: "a app s size"},
 	{name: "hg", style: shortens, args: "config R repository cwd", words: 1, does: "config=git"},
 	{name: "http", style: flat, args: "a auth o output session proxy", files: "*=f o=w output=w"},
 	{name: "hyperfine", style: flat, args: "w warmup r runs m min-runs M max-runs p prepare c cleanup s setup S shell n command-name P parameter-scan L parameter-list export-json export-markdown export-csv", line: "p prepare c cleanup s setup", does: "*=line"},
