@@ -10,18 +10,18 @@ import (
 
 // all lists the packs in alphabetical order.
 var all = []packindex.Pack{
-	{Name: "destructive", Version: 8, Digest: "90a7cd5e8a2923a540a565e1bf26b481f88d0e38b77194879f8836d70d8c05fe", Begins: "[a-za-z_:.%]" +
-		"\t\x95\n" +
+	{Name: "destructive", Version: 8, Digest: "6635a6c2810285d643fa71c852049999e569cc297d84d7e9e070f123b90acc48", Begins: "[a-za-z_:.%]" +
+		"\t\x96\n" +
 		"bomb*" +
-		"\t\x95\n" +
+		"\t\x96\n" +
 		"cpio /" +
-		"\t\x90\n" +
+		"\t\x91\n" +
 		"fork*" +
-		"\t\x95\n" +
+		"\t\x96\n" +
 		"kafka-consumer-groups*" +
-		"\t\xad\n" +
+		"\t\xae\n" +
 		"kafka-delete-records*" +
-		"\t\xad\n" +
+		"\t\xae\n" +
 		"mkfs*" +
 		"\t\x8d\n" +
 		"newfs*" +
@@ -29,203 +29,203 @@ var all = []packindex.Pack{
 		"takeown /f" +
 		"\t\x8e\n" +
 		"\x00alembic downgrade" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"aliyun" +
-		"\t\xb9\xba\n" +
+		"\t\xba\xbb\n" +
 		"amplify delete" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"anaconda remove" +
-		"\t\xa6\n" +
+		"\t\xa7\n" +
 		"ansible" +
-		"\t\x02a\xbc" +
-		"\x02m\xbc\n" +
+		"\t\x02a\xbd" +
+		"\x02m\xbd\n" +
 		"apk del" +
-		"\t\x96\n" +
+		"\t\x97\n" +
 		"apprunner" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"apt purge" +
-		"\t\x96\n" +
+		"\t\x97\n" +
 		"apt remove" +
-		"\t\x96\n" +
+		"\t\x97\n" +
 		"apt-get autoremove" +
-		"\t\x02--allow\x96\n" +
+		"\t\x02--allow\x97\n" +
 		"apt-get purge" +
-		"\t\x96\n" +
+		"\t\x97\n" +
 		"apt-get remove" +
-		"\t\x96\n" +
+		"\t\x97\n" +
 		"argocd app" +
-		"\t\xb6\n" +
+		"\t\xb7\n" +
 		"argocd cluster" +
-		"\t\xb6\n" +
+		"\t\xb7\n" +
 		"argocd proj" +
-		"\t\xb6\n" +
+		"\t\xb7\n" +
 		"artisan db:wipe" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"artisan migrate:fresh" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"artisan migrate:refresh" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"artisan migrate:reset" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"atlas clusters" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"atlas schema" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"atrm" +
-		"\t\x90\n" +
+		"\t\x91\n" +
 		"auditctl" +
-		"\t\x02D\x97\n" +
+		"\t\x02D\x98\n" +
 		"auditctl 0" +
-		"\t\x02e\x97\n" +
+		"\t\x02e\x98\n" +
 		"awk" +
 		"\t\x01syste\x8f\n" +
 		"aws" +
-		"\t\xba\n" +
-		"aws autoscaling" +
-		"\t\x02--desir\xba" +
-		"\x02--min-s\xba\n" +
-		"aws backup" +
-		"\t\xb9\n" +
-		"aws cloudformation" +
-		"\t\xb9\n" +
-		"aws cloudtrail" +
-		"\t\xb9\n" +
-		"aws configservice" +
-		"\t\xb9\n" +
-		"aws docdb" +
-		"\t\xb9\n" +
-		"aws dynamodb" +
-		"\t\xb9\n" +
-		"aws ec2" +
-		"\t\xb9\n" +
-		"aws ecs" +
-		"\t\xb9" +
-		"\x02--desir\xba\n" +
-		"aws efs" +
-		"\t\xb9\n" +
-		"aws eks" +
-		"\t\xb9\n" +
-		"aws elasticache" +
-		"\t\xb9\n" +
-		"aws es" +
-		"\t\xb9\n" +
-		"aws glacier" +
-		"\t\xb9\n" +
-		"aws guardduty" +
-		"\t\xb9\n" +
-		"aws kms" +
-		"\t\xb9\n" +
-		"aws logs" +
-		"\t\xb9\n" +
-		"aws neptune" +
-		"\t\xb9\n" +
-		"aws opensearch" +
-		"\t\xb9\n" +
-		"aws organizations" +
-		"\t\xb9\n" +
-		"aws rds" +
-		"\t\xb9\n" +
-		"aws redshift" +
-		"\t\xb9\n" +
-		"aws route53" +
-		"\t\xb9\xba\n" +
-		"aws route53domains" +
-		"\t\xb9\n" +
-		"aws s3" +
-		"\t\xba" +
-		"\x02--delet\xb9" +
-		"\x02--force\xb9" +
-		"\x02--recur\xb9\n" +
-		"aws s3api" +
-		"\t\xb9\xba\n" +
-		"aws secretsmanager" +
-		"\t\xb9\n" +
-		"aws-nuke" +
-		"\t\xb9\n" +
-		"az" +
-		"\t\xba\n" +
-		"az account" +
-		"\t\xb9\n" +
-		"az ad" +
-		"\t\xb9\n" +
-		"az aks" +
-		"\t\xb9\n" +
-		"az cosmosdb" +
-		"\t\xb9\n" +
-		"az group" +
-		"\t\xb9\n" +
-		"az keyvault" +
-		"\t\xb9\n" +
-		"az sql" +
-		"\t\xb9\n" +
-		"az storage" +
-		"\t\xb9\n" +
-		"az vm" +
-		"\t\xb9\n" +
-		"azcopy remove" +
-		"\t\xb9\n" +
-		"azd down" +
 		"\t\xbb\n" +
+		"aws autoscaling" +
+		"\t\x02--desir\xbb" +
+		"\x02--min-s\xbb\n" +
+		"aws backup" +
+		"\t\xba\n" +
+		"aws cloudformation" +
+		"\t\xba\n" +
+		"aws cloudtrail" +
+		"\t\xba\n" +
+		"aws configservice" +
+		"\t\xba\n" +
+		"aws docdb" +
+		"\t\xba\n" +
+		"aws dynamodb" +
+		"\t\xba\n" +
+		"aws ec2" +
+		"\t\xba\n" +
+		"aws ecs" +
+		"\t\xba" +
+		"\x02--desir\xbb\n" +
+		"aws efs" +
+		"\t\xba\n" +
+		"aws eks" +
+		"\t\xba\n" +
+		"aws elasticache" +
+		"\t\xba\n" +
+		"aws es" +
+		"\t\xba\n" +
+		"aws glacier" +
+		"\t\xba\n" +
+		"aws guardduty" +
+		"\t\xba\n" +
+		"aws kms" +
+		"\t\xba\n" +
+		"aws logs" +
+		"\t\xba\n" +
+		"aws neptune" +
+		"\t\xba\n" +
+		"aws opensearch" +
+		"\t\xba\n" +
+		"aws organizations" +
+		"\t\xba\n" +
+		"aws rds" +
+		"\t\xba\n" +
+		"aws redshift" +
+		"\t\xba\n" +
+		"aws route53" +
+		"\t\xba\xbb\n" +
+		"aws route53domains" +
+		"\t\xba\n" +
+		"aws s3" +
+		"\t\xbb" +
+		"\x02--delet\xba" +
+		"\x02--force\xba" +
+		"\x02--recur\xba\n" +
+		"aws s3api" +
+		"\t\xba\xbb\n" +
+		"aws secretsmanager" +
+		"\t\xba\n" +
+		"aws-nuke" +
+		"\t\xba\n" +
+		"az" +
+		"\t\xbb\n" +
+		"az account" +
+		"\t\xba\n" +
+		"az ad" +
+		"\t\xba\n" +
+		"az aks" +
+		"\t\xba\n" +
+		"az cosmosdb" +
+		"\t\xba\n" +
+		"az group" +
+		"\t\xba\n" +
+		"az keyvault" +
+		"\t\xba\n" +
+		"az sql" +
+		"\t\xba\n" +
+		"az storage" +
+		"\t\xba\n" +
+		"az vm" +
+		"\t\xba\n" +
+		"azcopy remove" +
+		"\t\xba\n" +
+		"azd down" +
+		"\t\xbc\n" +
 		"azd up" +
-		"\t\x02--force\xbc\n" +
+		"\t\x02--force\xbd\n" +
 		"badblocks" +
 		"\t\x02w\x8d\n" +
 		"bash" +
-		"\t\x95\n" +
+		"\t\x96\n" +
 		"bcdedit" +
-		"\t\x90\n" +
+		"\t\x91\n" +
 		"beeline" +
-		"\t\xa7\xaa\n" +
+		"\t\xa8\xab\n" +
 		"bfg" +
-		"\t\x9b\n" +
+		"\t\x9c\n" +
 		"blkdiscard" +
 		"\t\x8d\n" +
 		"boom" +
-		"\t\x95\n" +
+		"\t\x96\n" +
 		"borg delete" +
-		"\t\xae\n" +
+		"\t\xaf\n" +
 		"borg prune" +
-		"\t\xae\n" +
+		"\t\xaf\n" +
 		"bosh delete-deployment" +
-		"\t\xbb\n" +
+		"\t\xbc\n" +
 		"bq" +
-		"\t\xa7\xaa\n" +
+		"\t\xa8\xab\n" +
 		"bq rm" +
-		"\t\xba" +
-		"\x02f\xb9" +
-		"\x02r\xb9\n" +
+		"\t\xbb" +
+		"\x02f\xba" +
+		"\x02r\xba\n" +
 		"btrfs device" +
 		"\t\x8d\n" +
 		"btrfs subvolume" +
 		"\t\x8d\n" +
 		"bun publish" +
-		"\t\xa6\n" +
+		"\t\xa7\n" +
 		"bw delete" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"caprover apprm" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"cargo owner" +
-		"\t\x02--remov\xa6\n" +
+		"\t\x02--remov\xa7\n" +
 		"cargo publish" +
-		"\t\xa6\n" +
+		"\t\xa7\n" +
 		"cargo yank" +
-		"\t\xa6\n" +
+		"\t\xa7\n" +
 		"cat" +
 		"\t\x01dev\x8d\n" +
 		"cdk deploy" +
-		"\t\x02--requi\xbc\n" +
+		"\t\x02--requi\xbd\n" +
 		"cdk destroy" +
-		"\t\xbb\n" +
+		"\t\xbc\n" +
 		"cdktf destroy" +
-		"\t\xbb\n" +
+		"\t\xbc\n" +
 		"cf" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"cf delete" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"cfdisk" +
 		"\t\x8d\n" +
 		"changeset publish" +
-		"\t\xa6\n" +
+		"\t\xa7\n" +
 		"chattr" +
 		"\t\x8e\n" +
 		"chflags" +
@@ -233,7 +233,7 @@ var all = []packindex.Pack{
 		"chgrp" +
 		"\t\x02R--recur\x8e\n" +
 		"chkconfig" +
-		"\t\x96\n" +
+		"\t\x97\n" +
 		"chmod" +
 		"\t\x8e\n" +
 		"chown" +
@@ -241,55 +241,57 @@ var all = []packindex.Pack{
 		"\x01usr\x8e" +
 		"\x02R--recur\x8e\n" +
 		"chpasswd" +
-		"\t\x90\n" +
+		"\t\x91\n" +
 		"chroot" +
-		"\t\xb5\n" +
+		"\t\xb6\n" +
 		"cipher" +
+		"\t\x8b\n" +
+		"clear-content" +
 		"\t\x8b\n" +
 		"clear-disk" +
 		"\t\x8d\n" +
 		"clickhouse" +
-		"\t\xa7\xaa\n" +
+		"\t\xa8\xab\n" +
 		"clickhouse-client" +
-		"\t\xa7\xaa\n" +
+		"\t\xa8\xab\n" +
 		"cloud-nuke" +
-		"\t\xb9\n" +
+		"\t\xba\n" +
 		"cockroach" +
-		"\t\xa7\xaa\n" +
+		"\t\xa8\xab\n" +
 		"colima delete" +
-		"\t\xb4\n" +
+		"\t\xb5\n" +
 		"conda remove" +
-		"\t\x02--all\xa6\n" +
+		"\t\x02--all\xa7\n" +
 		"consul kv" +
-		"\t\xad\n" +
+		"\t\xae\n" +
 		"convox apps" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"copilot" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"cp" +
 		"\t\x8b" +
-		"\x01bin\x90" +
-		"\x01boot\x90" +
+		"\x01bin\x91" +
+		"\x01boot\x91" +
 		"\x01dev\x8d" +
 		"\x01disk\x8d" +
-		"\x01etc\x90" +
-		"\x01lib\x90" +
+		"\x01etc\x91" +
+		"\x01lib\x91" +
 		"\x01nvme\x8d" +
-		"\x01sbin\x90" +
-		"\x01usr\x90\n" +
+		"\x01sbin\x91" +
+		"\x01usr\x91\n" +
 		"cqlsh" +
-		"\t\xa7\xaa\n" +
+		"\t\xa8\xab\n" +
 		"crane delete" +
-		"\t\xb4\n" +
+		"\t\xb5\n" +
 		"crictl rm" +
-		"\t\x02a\xb6\n" +
+		"\t\x02a\xb7\n" +
 		"crictl rmi" +
-		"\t\x02--prune\xb6\n" +
+		"\t\x02--prune\xb7\n" +
 		"crontab" +
-		"\t\x01null\x90" +
-		"\x02r\x90\n" +
+		"\t\x01null\x91" +
+		"\x02r\x91\n" +
 		"crossplane" +
-		"\t\xbb\n" +
+		"\t\xbc\n" +
 		"cryptsetup erase" +
 		"\t\x8d\n" +
 		"cryptsetup luksErase" +
@@ -303,26 +305,26 @@ var all = []packindex.Pack{
 		"cryptsetup reencrypt" +
 		"\t\x8d\n" +
 		"csrutil disable" +
-		"\t\x90\n" +
+		"\t\x91\n" +
 		"curl" +
-		"\t\x01_dele\xb2" +
-		"\x02X--reque\xb2\n" +
+		"\t\x01_dele\xb3" +
+		"\x02X--reque\xb3\n" +
 		"datadog-ci" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"dbmate drop" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"dd" +
-		"\t\x8b\x8d\x90\n" +
+		"\t\x8b\x8d\x91\n" +
 		"del" +
 		"\t\x80\x81\x82\x83\x84\x85\n" +
 		"delgroup" +
-		"\t\x90\n" +
+		"\t\x91\n" +
 		"deluser" +
-		"\t\x90\n" +
+		"\t\x91\n" +
 		"deno publish" +
-		"\t\xa6\n" +
+		"\t\xa7\n" +
 		"diesel database" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"diskpart" +
 		"\t\x8d\n" +
 		"diskutil" +
@@ -338,141 +340,141 @@ var all = []packindex.Pack{
 		"diskutil zeroDisk" +
 		"\t\x8d\n" +
 		"django-admin flush" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"dmsetup" +
 		"\t\x8d\n" +
 		"dnf remove" +
-		"\t\x96\n" +
+		"\t\x97\n" +
 		"docker builder" +
-		"\t\x02--all\xb4" +
-		"\x02a\xb4\n" +
+		"\t\x02--all\xb5" +
+		"\x02a\xb5\n" +
 		"docker buildx" +
-		"\t\x02--all\xb4" +
-		"\x02a\xb4\n" +
+		"\t\x02--all\xb5" +
+		"\x02a\xb5\n" +
 		"docker compose" +
-		"\t\x02--privi\xb5" +
-		"\x02--rmi\xb4" +
-		"\x02f--force\xb4" +
-		"\x02v\xb4" +
-		"\x02v--volum\xb4" +
-		"\x02vv--volum\xb4\n" +
+		"\t\x02--privi\xb6" +
+		"\x02--rmi\xb5" +
+		"\x02f--force\xb5" +
+		"\x02v\xb5" +
+		"\x02v--volum\xb5" +
+		"\x02vv--volum\xb5\n" +
 		"docker config" +
-		"\t\xb4\n" +
+		"\t\xb5\n" +
 		"docker container" +
-		"\t\xb4" +
-		"\x02--privi\xb5" +
-		"\x02v\xb5\n" +
+		"\t\xb5" +
+		"\x02--privi\xb6" +
+		"\x02v\xb6\n" +
 		"docker context" +
-		"\t\xb4\n" +
+		"\t\xb5\n" +
 		"docker create" +
-		"\t\x02--privi\xb5" +
-		"\x02v--volum\xb5\n" +
+		"\t\x02--privi\xb6" +
+		"\x02v--volum\xb6\n" +
 		"docker exec" +
-		"\t\x02--privi\xb5\n" +
+		"\t\x02--privi\xb6\n" +
 		"docker image" +
-		"\t\xb4\n" +
+		"\t\xb5\n" +
 		"docker kill" +
-		"\t\xb4\n" +
+		"\t\xb5\n" +
 		"docker network" +
-		"\t\xb4\n" +
+		"\t\xb5\n" +
 		"docker node" +
-		"\t\xb4\n" +
+		"\t\xb5\n" +
 		"docker plugin" +
-		"\t\xb4\n" +
+		"\t\xb5\n" +
 		"docker push" +
-		"\t\x02a--all-t\xb4\n" +
+		"\t\x02a--all-t\xb5\n" +
 		"docker rm" +
-		"\t\xb4\n" +
+		"\t\xb5\n" +
 		"docker rmi" +
-		"\t\xb4\n" +
+		"\t\xb5\n" +
 		"docker run" +
-		"\t\x02--cap-a\xb5" +
-		"\x02--devic\xb5" +
-		"\x02--mount\xb5" +
-		"\x02--pid\xb5" +
-		"\x02--privi\xb5" +
-		"\x02v--volum\xb5\n" +
+		"\t\x02--cap-a\xb6" +
+		"\x02--devic\xb6" +
+		"\x02--mount\xb6" +
+		"\x02--pid\xb6" +
+		"\x02--privi\xb6" +
+		"\x02v--volum\xb6\n" +
 		"docker secret" +
-		"\t\xb4\n" +
+		"\t\xb5\n" +
 		"docker service" +
-		"\t\xb4\n" +
+		"\t\xb5\n" +
 		"docker stack" +
-		"\t\xb4\n" +
+		"\t\xb5\n" +
 		"docker stop" +
-		"\t\xb4\n" +
+		"\t\xb5\n" +
 		"docker swarm" +
-		"\t\x02--force\xb4" +
-		"\x02f\xb4\n" +
+		"\t\x02--force\xb5" +
+		"\x02f\xb5\n" +
 		"docker system" +
-		"\t\xb4\n" +
+		"\t\xb5\n" +
 		"docker volume" +
-		"\t\xb4\n" +
+		"\t\xb5\n" +
 		"docker-compose down" +
-		"\t\x02--rmi\xb4" +
-		"\x02--volum\xb4" +
-		"\x02v\xb4\n" +
+		"\t\x02--rmi\xb5" +
+		"\x02--volum\xb5" +
+		"\x02v\xb5\n" +
 		"docker-compose rm" +
-		"\t\x02f\xb4" +
-		"\x02v\xb4\n" +
+		"\t\x02f\xb5" +
+		"\x02v\xb5\n" +
 		"docker-machine rm" +
-		"\t\xb4\n" +
+		"\t\xb5\n" +
 		"doctl" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"doctl compute" +
-		"\t\xb9\n" +
+		"\t\xba\n" +
 		"doctl databases" +
-		"\t\xb9\n" +
+		"\t\xba\n" +
 		"doctl kubernetes" +
-		"\t\xb9\n" +
+		"\t\xba\n" +
 		"doctl projects" +
-		"\t\xb9\n" +
+		"\t\xba\n" +
 		"dokku" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"doppler" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"dotnet ef" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"dotnet nuget" +
-		"\t\xa6\n" +
+		"\t\xa7\n" +
 		"dpkg" +
-		"\t\x02--purge\x96" +
-		"\x02P\x96" +
-		"\x02r\x96\n" +
+		"\t\x02--purge\x97" +
+		"\x02P\x97" +
+		"\x02r\x97\n" +
 		"drizzle-kit drop" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"dropdb" +
-		"\t\xa8\xac\n" +
+		"\t\xa9\xad\n" +
 		"dropuser" +
-		"\t\xac\n" +
-		"drush sql-drop" +
-		"\t\xb1\n" +
-		"drush sql:drop" +
-		"\t\xb1\n" +
-		"dscl" +
-		"\t\x90\n" +
-		"duckdb" +
-		"\t\xa7\xaa\n" +
-		"duplicity" +
-		"\t\xae\n" +
-		"eas" +
-		"\t\xba\n" +
-		"eb terminate" +
-		"\t\xba\n" +
-		"efibootmgr" +
-		"\t\x02B\x90" +
-		"\x02b\x90\n" +
-		"eksctl delete" +
-		"\t\xb6\n" +
-		"etcdctl del" +
 		"\t\xad\n" +
+		"drush sql-drop" +
+		"\t\xb2\n" +
+		"drush sql:drop" +
+		"\t\xb2\n" +
+		"dscl" +
+		"\t\x91\n" +
+		"duckdb" +
+		"\t\xa8\xab\n" +
+		"duplicity" +
+		"\t\xaf\n" +
+		"eas" +
+		"\t\xbb\n" +
+		"eb terminate" +
+		"\t\xbb\n" +
+		"efibootmgr" +
+		"\t\x02B\x91" +
+		"\x02b\x91\n" +
+		"eksctl delete" +
+		"\t\xb7\n" +
+		"etcdctl del" +
+		"\t\xae\n" +
 		"etcdctl snapshot" +
-		"\t\xb6\n" +
+		"\t\xb7\n" +
 		"ex" +
 		"\t\x8b\n" +
 		"expo" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"export" +
-		"\t\x97\n" +
+		"\t\x98\n" +
 		"fd" +
 		"\t\x02x\x86\n" +
 		"fdisk" +
@@ -480,480 +482,480 @@ var all = []packindex.Pack{
 		"find" +
 		"\t\x80\x81\x82\x83\x84\x85\x86\n" +
 		"firebase" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"firebase database:remove" +
-		"\t\xb9\n" +
+		"\t\xba\n" +
 		"firebase firestore:delete" +
-		"\t\xb9\n" +
+		"\t\xba\n" +
 		"firebase projects:delete" +
-		"\t\xb9\n" +
+		"\t\xba\n" +
 		"firewall-cmd" +
-		"\t\x02--panic\x96\n" +
+		"\t\x02--panic\x97\n" +
 		"flarectl" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"flask db" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"flit publish" +
-		"\t\xa6\n" +
+		"\t\xa7\n" +
 		"flux delete" +
-		"\t\xb6\n" +
+		"\t\xb7\n" +
 		"flux uninstall" +
-		"\t\xb6\n" +
+		"\t\xb7\n" +
 		"fly" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"fly apps" +
-		"\t\xb9\n" +
+		"\t\xba\n" +
 		"fly deploy" +
-		"\t\x02--strat\xbc\n" +
+		"\t\x02--strat\xbd\n" +
 		"fly destroy" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"fly postgres" +
-		"\t\xb9\n" +
+		"\t\xba\n" +
 		"fly scale" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"fly secrets" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"fly volumes" +
-		"\t\xb9\n" +
+		"\t\xba\n" +
 		"flyctl" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"flyctl apps" +
-		"\t\xb9\n" +
-		"flyctl destroy" +
 		"\t\xba\n" +
+		"flyctl destroy" +
+		"\t\xbb\n" +
 		"flyctl volumes" +
-		"\t\xb9\n" +
+		"\t\xba\n" +
 		"flyway clean" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"fn" +
-		"\t\x95\n" +
+		"\t\x96\n" +
 		"format" +
 		"\t\x8d\n" +
 		"format-volume" +
 		"\t\x8d\n" +
 		"ftp" +
-		"\t\xb3\n" +
+		"\t\xb4\n" +
 		"func" +
-		"\t\x95\n" +
+		"\t\x96\n" +
 		"gawk" +
 		"\t\x01syste\x8f\n" +
 		"gcloud" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"gcloud app" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"gcloud bigtable" +
-		"\t\xb9\n" +
+		"\t\xba\n" +
 		"gcloud compute" +
-		"\t\xb9\xba\n" +
+		"\t\xba\xbb\n" +
 		"gcloud container" +
-		"\t\xb9\n" +
+		"\t\xba\n" +
 		"gcloud firestore" +
-		"\t\xb9\n" +
+		"\t\xba\n" +
 		"gcloud kms" +
-		"\t\xb9\n" +
+		"\t\xba\n" +
 		"gcloud organizations" +
-		"\t\xb9\n" +
+		"\t\xba\n" +
 		"gcloud projects" +
-		"\t\xb9\n" +
+		"\t\xba\n" +
 		"gcloud spanner" +
-		"\t\xb9\n" +
+		"\t\xba\n" +
 		"gcloud sql" +
-		"\t\xb9\n" +
+		"\t\xba\n" +
 		"gcloud storage" +
-		"\t\xb9\xba\n" +
+		"\t\xba\xbb\n" +
 		"gdisk" +
 		"\t\x8d\n" +
 		"gem owner" +
-		"\t\x02r\xa6\n" +
+		"\t\x02r\xa7\n" +
 		"gem push" +
-		"\t\xa6\n" +
+		"\t\xa7\n" +
 		"gem yank" +
-		"\t\xa6\n" +
+		"\t\xa7\n" +
 		"gh api" +
-		"\t\xa2" +
-		"\x02--metho\xa3\xa5" +
-		"\x02X\xa3\xa4\xa5\n" +
+		"\t\xa3" +
+		"\x02--metho\xa4\xa6" +
+		"\x02X\xa4\xa5\xa6\n" +
 		"gh codespace" +
-		"\t\xa2\n" +
+		"\t\xa3\n" +
 		"gh gist" +
-		"\t\xa2\n" +
+		"\t\xa3\n" +
 		"gh gpg-key" +
-		"\t\xa2\xa3\n" +
+		"\t\xa3\xa4\n" +
 		"gh issue" +
-		"\t\xa2\n" +
+		"\t\xa3\n" +
 		"gh label" +
-		"\t\xa2\n" +
+		"\t\xa3\n" +
 		"gh pr" +
-		"\t\x02--admin\xa5\n" +
+		"\t\x02--admin\xa6\n" +
 		"gh project" +
-		"\t\xa2\n" +
+		"\t\xa3\n" +
 		"gh release" +
-		"\t\xa2\n" +
+		"\t\xa3\n" +
 		"gh repo" +
-		"\t\xa2\xa3" +
-		"\x02--visib\xa4\n" +
+		"\t\xa3\xa4" +
+		"\x02--visib\xa5\n" +
 		"gh ruleset" +
-		"\t\xa2\n" +
+		"\t\xa3\n" +
 		"gh secret" +
-		"\t\xa2\n" +
+		"\t\xa3\n" +
 		"gh ssh-key" +
-		"\t\xa2\xa3\n" +
+		"\t\xa3\xa4\n" +
 		"gh variable" +
-		"\t\xa2\n" +
+		"\t\xa3\n" +
 		"gh workflow" +
-		"\t\xa5\n" +
+		"\t\xa6\n" +
 		"gio trash" +
 		"\t\x02--empty\x8b\n" +
 		"git annex" +
-		"\t\x02--force\x9d\n" +
+		"\t\x02--force\x9e\n" +
 		"git branch" +
-		"\t\x02DfMC--force\x9d" +
-		"\x02dD--delet\x9b\n" +
+		"\t\x02DfMC--force\x9e" +
+		"\x02dD--delet\x9c\n" +
 		"git bundle" +
-		"\t\x9d\n" +
+		"\t\x9e\n" +
 		"git checkout" +
-		"\t\xa1\n" +
+		"\t\xa2\n" +
 		"git checkout-index" +
-		"\t\x02a\x9c" +
-		"\x02f\x9c\n" +
+		"\t\x02a\x9d" +
+		"\x02f\x9d\n" +
 		"git clean" +
-		"\t\x02XX\x9a" +
-		"\x02c\x9a" +
-		"\x02dd\x9a" +
-		"\x02f--force\x9a" +
-		"\x02xx\x9a\n" +
+		"\t\x02XX\x9b" +
+		"\x02c\x9b" +
+		"\x02dd\x9b" +
+		"\x02f--force\x9b" +
+		"\x02xx\x9b\n" +
 		"git commit" +
-		"\t\x02n--no-ve\xa0\n" +
+		"\t\x02n--no-ve\xa1\n" +
 		"git config" +
-		"\t\x98\xa0" +
-		"\x02--remov\x9f" +
-		"\x02--unset\x9f\n" +
+		"\t\x99\xa1" +
+		"\x02--remov\xa0" +
+		"\x02--unset\xa0\n" +
 		"git fast-import" +
-		"\t\x02--force\x9b\n" +
+		"\t\x02--force\x9c\n" +
 		"git filter-branch" +
-		"\t\x9b\n" +
+		"\t\x9c\n" +
 		"git filter-repo" +
-		"\t\x9b\n" +
+		"\t\x9c\n" +
 		"git gc" +
-		"\t\x02--aggre\x9b" +
-		"\x02--prune\x9b\n" +
+		"\t\x02--aggre\x9c" +
+		"\x02--prune\x9c\n" +
 		"git lfs" +
-		"\t\x9d\n" +
+		"\t\x9e\n" +
 		"git ls-files" +
 		"\t\x8a\n" +
 		"git merge" +
-		"\t\x02--no-ve\xa0\n" +
+		"\t\x02--no-ve\xa1\n" +
 		"git p4" +
-		"\t\x02--force\x9c\n" +
+		"\t\x02--force\x9d\n" +
 		"git pack-refs" +
-		"\t\x02--prune\x9b\n" +
+		"\t\x02--prune\x9c\n" +
 		"git prune" +
-		"\t\x9b\n" +
+		"\t\x9c\n" +
 		"git push" +
-		"\t\x98\x9b\x9e\n" +
+		"\t\x99\x9c\x9f\n" +
 		"git read-tree" +
-		"\t\x02--reset\x9c\n" +
+		"\t\x02--reset\x9d\n" +
 		"git rebase" +
-		"\t\x02--root\x9d\n" +
+		"\t\x02--root\x9e\n" +
 		"git reflog" +
-		"\t\x9b\n" +
+		"\t\x9c\n" +
 		"git remote" +
-		"\t\x9f\n" +
+		"\t\xa0\n" +
 		"git replace" +
-		"\t\x02d\x9b\n" +
+		"\t\x02d\x9c\n" +
 		"git reset" +
-		"\t\x02--hard\x99" +
-		"\x02--merge\x99\n" +
+		"\t\x02--hard\x9a" +
+		"\x02--merge\x9a\n" +
 		"git restore" +
-		"\t\x9c" +
-		"\x02S--stage\x99\n" +
+		"\t\x9d" +
+		"\x02S--stage\x9a\n" +
 		"git rm" +
-		"\t\x87\xbd" +
-		"\x02f--force\x9c\n" +
+		"\t\x87\xbe" +
+		"\x02f--force\x9d\n" +
 		"git send-pack" +
-		"\t\x02--force\x98\n" +
+		"\t\x02--force\x99\n" +
 		"git stash" +
-		"\t\x9d\n" +
+		"\t\x9e\n" +
 		"git submodule" +
-		"\t\x02--all\x9c" +
-		"\x02f--force\x9c\n" +
+		"\t\x02--all\x9d" +
+		"\x02f--force\x9d\n" +
 		"git svn" +
-		"\t\x9d\n" +
+		"\t\x9e\n" +
 		"git switch" +
-		"\t\x02f--force--disca\x9c\n" +
+		"\t\x02f--force--disca\x9d\n" +
 		"git symbolic-ref" +
-		"\t\x02d\x9b\n" +
+		"\t\x02d\x9c\n" +
 		"git tag" +
-		"\t\x02d--delet\x9d\n" +
+		"\t\x02d--delet\x9e\n" +
 		"git update-ref" +
-		"\t\x02--stdin\x9b" +
-		"\x02d\x9b\n" +
+		"\t\x02--stdin\x9c" +
+		"\x02d\x9c\n" +
 		"git worktree" +
-		"\t\x9d\n" +
+		"\t\x9e\n" +
 		"glab api" +
-		"\t\x02--metho\xa2" +
-		"\x02X\xa2\n" +
+		"\t\x02--metho\xa3" +
+		"\x02X\xa3\n" +
 		"glab project" +
-		"\t\xa2\n" +
-		"glab release" +
-		"\t\xa2\n" +
-		"glab repo" +
-		"\t\xa2\n" +
-		"glab ssh-key" +
 		"\t\xa3\n" +
+		"glab release" +
+		"\t\xa3\n" +
+		"glab repo" +
+		"\t\xa3\n" +
+		"glab ssh-key" +
+		"\t\xa4\n" +
 		"glab variable" +
-		"\t\xa2\n" +
+		"\t\xa3\n" +
 		"goose down-to" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"goose reset" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"goreleaser release" +
-		"\t\xa6\n" +
+		"\t\xa7\n" +
 		"groupdel" +
-		"\t\x90\n" +
+		"\t\x91\n" +
 		"grub-install" +
-		"\t\x90\n" +
+		"\t\x91\n" +
 		"gsutil rb" +
-		"\t\xb9\n" +
-		"gsutil rm" +
-		"\t\xba" +
-		"\x02r\xb9\n" +
-		"gsutil rsync" +
-		"\t\x02d\xb9\n" +
-		"hadoop fs" +
-		"\t\xad\n" +
-		"halt" +
-		"\t\x93\n" +
-		"hatch publish" +
-		"\t\xa6\n" +
-		"hcloud" +
 		"\t\xba\n" +
+		"gsutil rm" +
+		"\t\xbb" +
+		"\x02r\xba\n" +
+		"gsutil rsync" +
+		"\t\x02d\xba\n" +
+		"hadoop fs" +
+		"\t\xae\n" +
+		"halt" +
+		"\t\x94\n" +
+		"hatch publish" +
+		"\t\xa7\n" +
+		"hcloud" +
+		"\t\xbb\n" +
 		"hcloud server" +
-		"\t\xb9\n" +
+		"\t\xba\n" +
 		"hcloud volume" +
-		"\t\xb9\n" +
+		"\t\xba\n" +
 		"hdfs dfs" +
-		"\t\xad\n" +
+		"\t\xae\n" +
 		"hdfs namenode" +
-		"\t\xad\n" +
+		"\t\xae\n" +
 		"hdparm" +
 		"\t\x02--secur\x8d" +
 		"\x02--trim-\x8d" +
 		"\x02--write\x8d\n" +
 		"helm push" +
-		"\t\xa6\n" +
+		"\t\xa7\n" +
 		"helm rollback" +
-		"\t\xb6\n" +
+		"\t\xb7\n" +
 		"helm uninstall" +
-		"\t\xb6\n" +
+		"\t\xb7\n" +
 		"helm upgrade" +
-		"\t\x02--force\xb6\n" +
+		"\t\x02--force\xb7\n" +
 		"helmfile delete" +
-		"\t\xb6\n" +
+		"\t\xb7\n" +
 		"helmfile destroy" +
-		"\t\xb6\n" +
+		"\t\xb7\n" +
 		"heroku" +
-		"\t\xa7\xaa\xba\n" +
+		"\t\xa8\xab\xbb\n" +
 		"heroku addons:destroy" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"heroku apps:destroy" +
-		"\t\xb9\n" +
+		"\t\xba\n" +
 		"heroku destroy" +
-		"\t\xb9\n" +
+		"\t\xba\n" +
 		"heroku pg:drop" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"heroku pg:reset" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"heroku ps:scale" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"hg purge" +
-		"\t\x9c\n" +
-		"hg push" +
-		"\t\x02--force\x98" +
-		"\x02f\x98\n" +
-		"hg revert" +
-		"\t\x02--all\x9c\n" +
-		"hg strip" +
 		"\t\x9d\n" +
+		"hg push" +
+		"\t\x02--force\x99" +
+		"\x02f\x99\n" +
+		"hg revert" +
+		"\t\x02--all\x9d\n" +
+		"hg strip" +
+		"\t\x9e\n" +
 		"hg update" +
-		"\t\x02--clean\x9c" +
-		"\x02C\x9c\n" +
+		"\t\x02--clean\x9d" +
+		"\x02C\x9d\n" +
 		"history" +
-		"\t\x02c\x97\n" +
+		"\t\x02c\x98\n" +
 		"hive" +
-		"\t\xa7\xaa\n" +
+		"\t\xa8\xab\n" +
 		"hostnamectl set-hostname" +
-		"\t\x96\n" +
+		"\t\x97\n" +
 		"http" +
-		"\t\x01DELET\xb2\n" +
+		"\t\x01DELET\xb3\n" +
 		"https" +
-		"\t\x01DELET\xb2\n" +
+		"\t\x01DELET\xb3\n" +
 		"hub delete" +
-		"\t\xa2\n" +
+		"\t\xa3\n" +
 		"ibmcloud" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"ibmcloud resource" +
-		"\t\xb9\n" +
+		"\t\xba\n" +
 		"icacls" +
 		"\t\x8e\n" +
 		"ifconfig" +
-		"\t\x96\n" +
+		"\t\x97\n" +
 		"ifdown" +
-		"\t\x96\n" +
+		"\t\x97\n" +
 		"impala-shell" +
-		"\t\xa7\xaa\n" +
+		"\t\xa8\xab\n" +
 		"incus delete" +
-		"\t\xb4\n" +
-		"influx" +
-		"\t\xa7\n" +
-		"influx bucket" +
-		"\t\xad\n" +
-		"influx delete" +
-		"\t\xad\n" +
-		"init" +
-		"\t\x93\n" +
-		"insmod" +
-		"\t\x90\n" +
-		"install" +
-		"\t\x01etc\x90\n" +
-		"invoke-restmethod Delete" +
-		"\t\xb2\n" +
-		"ip addr" +
-		"\t\x96\n" +
-		"ip link" +
-		"\t\x96\n" +
-		"ip route" +
-		"\t\x96\n" +
-		"ip6tables" +
-		"\t\x02F\x96\n" +
-		"iptables" +
-		"\t\x02--flush\x96" +
-		"\x02D\x96" +
-		"\x02F\x96" +
-		"\x02P\x96" +
-		"\x02X\x96\n" +
-		"istioctl uninstall" +
-		"\t\xb6\n" +
-		"jenkins-cli" +
-		"\t\xbc\n" +
-		"jj abandon" +
-		"\t\x9d\n" +
-		"jj git" +
-		"\t\x02--all\x98\n" +
-		"jj op" +
-		"\t\x9d\n" +
-		"journalctl" +
-		"\t\x02--rotat\x97" +
-		"\x02--vacuu\x97\n" +
-		"jsr publish" +
-		"\t\xa6\n" +
-		"k delete" +
-		"\t\xb6\n" +
-		"k3d cluster" +
-		"\t\xb4\n" +
-		"k3s-uninstall.sh" +
-		"\t\xb6\n" +
-		"k9s delete" +
-		"\t\xb6\n" +
-		"kafka-topics" +
-		"\t\x02--delet\xad\n" +
-		"kafka-topics.sh" +
-		"\t\x02--delet\xad\n" +
-		"kexec" +
-		"\t\x02e\x93" +
-		"\x02l\x93\n" +
-		"kill" +
-		"\t\x93\x94\n" +
-		"killall" +
-		"\t\x01Finde\x93" +
-		"\x01Windo\x93" +
-		"\x01docke\x93" +
-		"\x01login\x93" +
-		"\x01sshd\x93" +
-		"\x01syste\x93" +
-		"\x02r--regex\x93" +
-		"\x02u--user\x93\n" +
-		"killall5" +
-		"\t\x93\n" +
-		"kind delete" +
-		"\t\xb4\n" +
-		"knex migrate:rollback" +
-		"\t\x02--all\xb1\n" +
-		"knife client" +
-		"\t\xbc\n" +
-		"knife node" +
-		"\t\xbc\n" +
-		"kops delete" +
-		"\t\xb6\n" +
-		"kubeadm reset" +
-		"\t\xb6\n" +
-		"kubectl apply" +
-		"\t\x02--force\xb6" +
-		"\x02--prune\xb6\n" +
-		"kubectl config" +
-		"\t\xb6\n" +
-		"kubectl cordon" +
-		"\t\xb6\n" +
-		"kubectl debug" +
 		"\t\xb5\n" +
-		"kubectl delete" +
-		"\t\xb6\xbb\n" +
-		"kubectl drain" +
-		"\t\xb6\n" +
-		"kubectl exec" +
-		"\t\xb6\n" +
-		"kubectl patch" +
-		"\t\xb6\n" +
-		"kubectl replace" +
-		"\t\x02--force\xb6\n" +
-		"kubectl rollout" +
-		"\t\xb6\n" +
-		"kubectl run" +
-		"\t\x02--overr\xb5" +
-		"\x02--privi\xb5\n" +
-		"kubectl scale" +
-		"\t\x02--repli\xb6\n" +
-		"kubectl taint" +
-		"\t\xb6\n" +
-		"kustomize delete" +
-		"\t\xb6\n" +
-		"launchctl bootout" +
-		"\t\x96\n" +
-		"launchctl disable" +
-		"\t\x96\n" +
-		"launchctl remove" +
-		"\t\x96\n" +
-		"launchctl unload" +
-		"\t\x96\n" +
-		"ldcli" +
-		"\t\xba\n" +
-		"ldconfig" +
-		"\t\x02r\x90\n" +
-		"lerna publish" +
-		"\t\xa6\n" +
-		"lftp" +
+		"influx" +
+		"\t\xa8\n" +
+		"influx bucket" +
+		"\t\xae\n" +
+		"influx delete" +
+		"\t\xae\n" +
+		"init" +
+		"\t\x94\n" +
+		"insmod" +
+		"\t\x91\n" +
+		"install" +
+		"\t\x01etc\x91\n" +
+		"invoke-restmethod Delete" +
 		"\t\xb3\n" +
-		"limactl delete" +
-		"\t\xb4\n" +
-		"linkerd uninstall" +
+		"ip addr" +
+		"\t\x97\n" +
+		"ip link" +
+		"\t\x97\n" +
+		"ip route" +
+		"\t\x97\n" +
+		"ip6tables" +
+		"\t\x02F\x97\n" +
+		"iptables" +
+		"\t\x02--flush\x97" +
+		"\x02D\x97" +
+		"\x02F\x97" +
+		"\x02P\x97" +
+		"\x02X\x97\n" +
+		"istioctl uninstall" +
+		"\t\xb7\n" +
+		"jenkins-cli" +
+		"\t\xbd\n" +
+		"jj abandon" +
+		"\t\x9e\n" +
+		"jj git" +
+		"\t\x02--all\x99\n" +
+		"jj op" +
+		"\t\x9e\n" +
+		"journalctl" +
+		"\t\x02--rotat\x98" +
+		"\x02--vacuu\x98\n" +
+		"jsr publish" +
+		"\t\xa7\n" +
+		"k delete" +
+		"\t\xb7\n" +
+		"k3d cluster" +
+		"\t\xb5\n" +
+		"k3s-uninstall.sh" +
+		"\t\xb7\n" +
+		"k9s delete" +
+		"\t\xb7\n" +
+		"kafka-topics" +
+		"\t\x02--delet\xae\n" +
+		"kafka-topics.sh" +
+		"\t\x02--delet\xae\n" +
+		"kexec" +
+		"\t\x02e\x94" +
+		"\x02l\x94\n" +
+		"kill" +
+		"\t\x94\x95\n" +
+		"killall" +
+		"\t\x01Finde\x94" +
+		"\x01Windo\x94" +
+		"\x01docke\x94" +
+		"\x01login\x94" +
+		"\x01sshd\x94" +
+		"\x01syste\x94" +
+		"\x02r--regex\x94" +
+		"\x02u--user\x94\n" +
+		"killall5" +
+		"\t\x94\n" +
+		"kind delete" +
+		"\t\xb5\n" +
+		"knex migrate:rollback" +
+		"\t\x02--all\xb2\n" +
+		"knife client" +
+		"\t\xbd\n" +
+		"knife node" +
+		"\t\xbd\n" +
+		"kops delete" +
+		"\t\xb7\n" +
+		"kubeadm reset" +
+		"\t\xb7\n" +
+		"kubectl apply" +
+		"\t\x02--force\xb7" +
+		"\x02--prune\xb7\n" +
+		"kubectl config" +
+		"\t\xb7\n" +
+		"kubectl cordon" +
+		"\t\xb7\n" +
+		"kubectl debug" +
 		"\t\xb6\n" +
+		"kubectl delete" +
+		"\t\xb7\xbc\n" +
+		"kubectl drain" +
+		"\t\xb7\n" +
+		"kubectl exec" +
+		"\t\xb7\n" +
+		"kubectl patch" +
+		"\t\xb7\n" +
+		"kubectl replace" +
+		"\t\x02--force\xb7\n" +
+		"kubectl rollout" +
+		"\t\xb7\n" +
+		"kubectl run" +
+		"\t\x02--overr\xb6" +
+		"\x02--privi\xb6\n" +
+		"kubectl scale" +
+		"\t\x02--repli\xb7\n" +
+		"kubectl taint" +
+		"\t\xb7\n" +
+		"kustomize delete" +
+		"\t\xb7\n" +
+		"launchctl bootout" +
+		"\t\x97\n" +
+		"launchctl disable" +
+		"\t\x97\n" +
+		"launchctl remove" +
+		"\t\x97\n" +
+		"launchctl unload" +
+		"\t\x97\n" +
+		"ldcli" +
+		"\t\xbb\n" +
+		"ldconfig" +
+		"\t\x02r\x91\n" +
+		"lerna publish" +
+		"\t\xa7\n" +
+		"lftp" +
+		"\t\xb4\n" +
+		"limactl delete" +
+		"\t\xb5\n" +
+		"linkerd uninstall" +
+		"\t\xb7\n" +
 		"linode-cli" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"linode-cli linodes" +
-		"\t\xb9\n" +
+		"\t\xba\n" +
 		"liquibase drop-all" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"liquibase dropAll" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"ln" +
-		"\t\x01bin\x90" +
-		"\x01etc\x90" +
-		"\x01lib\x90" +
-		"\x01usr\x90\n" +
+		"\t\x01bin\x91" +
+		"\x01etc\x91" +
+		"\x01lib\x91" +
+		"\x01usr\x91\n" +
 		"loginctl" +
-		"\t\x93\n" +
+		"\t\x94\n" +
 		"losetup" +
-		"\t\x02D\x96\n" +
+		"\t\x02D\x97\n" +
 		"lua" +
 		"\t\x01os.ex\x8f" +
 		"\x01os.re\x8f\n" +
@@ -962,312 +964,312 @@ var all = []packindex.Pack{
 		"lvremove" +
 		"\t\x8d\n" +
 		"lxc delete" +
-		"\t\xb4\n" +
+		"\t\xb5\n" +
 		"lxc-destroy" +
-		"\t\xb4\n" +
+		"\t\xb5\n" +
 		"manage.py dbshell" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"manage.py flush" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"manage.py migrate" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"manage.py reset_db" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"manage.py sqlflush" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"mariadb" +
-		"\t\xa7\xaa\n" +
+		"\t\xa8\xab\n" +
 		"mc rb" +
-		"\t\xae\n" +
+		"\t\xaf\n" +
 		"mc rm" +
-		"\t\x02--recur\xae" +
-		"\x02r\xae\n" +
+		"\t\x02--recur\xaf" +
+		"\x02r\xaf\n" +
 		"mdadm" +
 		"\t\x02--fail\x8d" +
 		"\x02--stop\x8d" +
 		"\x02--zero-\x8d\n" +
 		"memcflush" +
-		"\t\xad\n" +
+		"\t\xae\n" +
 		"migrate down" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"migrate drop" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"minikube delete" +
-		"\t\xb4\n" +
+		"\t\xb5\n" +
 		"mix ecto.drop" +
-		"\t\x01ecto.\xb1\n" +
+		"\t\x01ecto.\xb2\n" +
 		"mix ecto.reset" +
-		"\t\x01ecto.\xb1\n" +
+		"\t\x01ecto.\xb2\n" +
 		"mix hex.publish" +
-		"\t\x01hex.p\xa6\n" +
+		"\t\x01hex.p\xa7\n" +
 		"mix hex.retire" +
-		"\t\x01hex.r\xa6\n" +
+		"\t\x01hex.r\xa7\n" +
 		"mke2fs" +
 		"\t\x8d\n" +
 		"mkswap" +
 		"\t\x8d\n" +
 		"modprobe" +
-		"\t\x02r\x90\n" +
+		"\t\x02r\x91\n" +
 		"mongo" +
-		"\t\xa7\xa9\n" +
+		"\t\xa8\xaa\n" +
 		"mongoimport" +
-		"\t\x02--drop\xb1\n" +
+		"\t\x02--drop\xb2\n" +
 		"mongorestore" +
-		"\t\x02--drop\xb1\n" +
+		"\t\x02--drop\xb2\n" +
 		"mongosh" +
-		"\t\xa7\xa9\n" +
+		"\t\xa8\xaa\n" +
 		"mount" +
-		"\t\x02B--bind\x93" +
-		"\x02o--optio\x93\n" +
+		"\t\x02B--bind\x94" +
+		"\x02o--optio\x94\n" +
 		"multipass delete" +
-		"\t\xb4\n" +
+		"\t\xb5\n" +
 		"multipass purge" +
-		"\t\xb4\n" +
+		"\t\xb5\n" +
 		"mv" +
-		"\t\x86\x8a\x90\xbd" +
+		"\t\x86\x8a\x91\xbe" +
 		"\x01null\x87\n" +
 		"mvn deploy" +
-		"\t\xa6\n" +
+		"\t\xa7\n" +
 		"mvn release:perform" +
-		"\t\xa6\n" +
+		"\t\xa7\n" +
 		"mycli" +
-		"\t\xa7\xaa\n" +
+		"\t\xa8\xab\n" +
 		"mysql" +
-		"\t\xa7\xaa\n" +
+		"\t\xa8\xab\n" +
 		"mysqladmin drop" +
-		"\t\xa8\xb1\n" +
+		"\t\xa9\xb2\n" +
 		"nats stream" +
-		"\t\xad\n" +
+		"\t\xae\n" +
 		"ncftp" +
-		"\t\xb3\n" +
+		"\t\xb4\n" +
 		"neonctl branches" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"neonctl projects" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"nerdctl compose" +
-		"\t\x02v\xb4\n" +
+		"\t\x02v\xb5\n" +
 		"nerdctl run" +
-		"\t\x02--privi\xb5" +
-		"\x02v--volum\xb5\n" +
+		"\t\x02--privi\xb6" +
+		"\x02v--volum\xb6\n" +
 		"nerdctl system" +
-		"\t\xb4\n" +
+		"\t\xb5\n" +
 		"nerdctl volume" +
-		"\t\xb4\n" +
+		"\t\xb5\n" +
 		"net stop" +
-		"\t\x96\n" +
+		"\t\x97\n" +
 		"netlify" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"netsh advfirewall" +
-		"\t\x96\n" +
+		"\t\x97\n" +
 		"nft delete" +
-		"\t\x96\n" +
+		"\t\x97\n" +
 		"nft flush" +
-		"\t\x96\n" +
+		"\t\x97\n" +
 		"nmcli con" +
-		"\t\x96\n" +
+		"\t\x97\n" +
 		"nmcli networking" +
-		"\t\x96\n" +
+		"\t\x97\n" +
 		"node" +
-		"\t\xb1" +
+		"\t\xb2" +
 		"\x01exec\x8f" +
 		"\x01readd\x8f" +
 		"\x01rimra\x8f" +
 		"\x01unlin\x8f\n" +
 		"nodetool clearsnapshot" +
-		"\t\xad\n" +
+		"\t\xae\n" +
 		"nodetool decommission" +
-		"\t\xad\n" +
+		"\t\xae\n" +
 		"nomad job" +
-		"\t\xb6\n" +
+		"\t\xb7\n" +
 		"nomad system" +
-		"\t\xb6\n" +
+		"\t\xb7\n" +
 		"npm access" +
-		"\t\xa6\n" +
+		"\t\xa7\n" +
 		"npm deprecate" +
-		"\t\xa6\n" +
+		"\t\xa7\n" +
 		"npm dist-tag" +
-		"\t\xa6\n" +
+		"\t\xa7\n" +
 		"npm owner" +
-		"\t\xa6\n" +
+		"\t\xa7\n" +
 		"npm publish" +
-		"\t\xa6\n" +
+		"\t\xa7\n" +
 		"npm run" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"npm unpublish" +
-		"\t\xa6\n" +
+		"\t\xa7\n" +
 		"npx" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"nsenter" +
-		"\t\x02--all\xb5" +
-		"\x02--targe\xb5" +
-		"\x02a\xb5" +
-		"\x02t\xb5\n" +
+		"\t\x02--all\xb6" +
+		"\x02--targe\xb6" +
+		"\x02a\xb6" +
+		"\x02t\xb6\n" +
 		"nsupdate" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"nuget delete" +
-		"\t\xa6\n" +
+		"\t\xa7\n" +
 		"nuget push" +
-		"\t\xa6\n" +
+		"\t\xa7\n" +
 		"nvme format" +
 		"\t\x8d\n" +
 		"nvme sanitize" +
 		"\t\x8d\n" +
 		"nvram" +
-		"\t\x02c\x90\n" +
+		"\t\x02c\x91\n" +
 		"oc adm" +
-		"\t\xb6\n" +
+		"\t\xb7\n" +
 		"oc delete" +
-		"\t\xb6\n" +
+		"\t\xb7\n" +
 		"oci" +
-		"\t\xb9\xba\n" +
+		"\t\xba\xbb\n" +
 		"oci os" +
-		"\t\xb9\n" +
+		"\t\xba\n" +
 		"op item" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"op vault" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"openstack" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"oras manifest" +
-		"\t\xb4\n" +
+		"\t\xb5\n" +
 		"osascript" +
-		"\t\x01down\x93" +
-		"\x01resta\x93" +
+		"\t\x01down\x94" +
+		"\x01resta\x94" +
 		"\x02e\x8f\n" +
 		"ovsx publish" +
-		"\t\xa6\n" +
+		"\t\xa7\n" +
 		"p4 revert" +
-		"\t\x9c\n" +
+		"\t\x9d\n" +
 		"packer build" +
-		"\t\xbc\n" +
+		"\t\xbd\n" +
 		"pacman" +
-		"\t\x02R\x96\n" +
+		"\t\x02R\x97\n" +
 		"parallel" +
 		"\t\x88\n" +
 		"parted" +
 		"\t\x8d\n" +
 		"pass rm" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"passwd" +
-		"\t\x02d\x90" +
-		"\x02l\x90" +
-		"\x02u\x90\n" +
+		"\t\x02d\x91" +
+		"\x02l\x91" +
+		"\x02u\x91\n" +
 		"passwd root" +
-		"\t\x90\n" +
+		"\t\x91\n" +
 		"patch" +
-		"\t\x01etc\x90\n" +
+		"\t\x01etc\x91\n" +
 		"pct destroy" +
-		"\t\xb4\n" +
+		"\t\xb5\n" +
 		"pdm publish" +
-		"\t\xa6\n" +
+		"\t\xa7\n" +
 		"perl" +
-		"\t\x01etc\x90" +
+		"\t\x01etc\x91" +
 		"\x02M\x8f" +
 		"\x02e\x8f\n" +
 		"pfctl" +
-		"\t\x02F\x96" +
-		"\x02d\x96\n" +
+		"\t\x02F\x97" +
+		"\x02d\x97\n" +
 		"pg_ctl stop" +
-		"\t\x96\n" +
+		"\t\x97\n" +
 		"pg_dropcluster" +
-		"\t\xa8\xac\n" +
+		"\t\xa9\xad\n" +
 		"pg_dump" +
-		"\t\x02--clean\xac\n" +
+		"\t\x02--clean\xad\n" +
 		"pg_resetwal" +
-		"\t\xac\n" +
+		"\t\xad\n" +
 		"pg_restore" +
-		"\t\x02--clean\xac" +
-		"\x02c\xac\n" +
+		"\t\x02--clean\xad" +
+		"\x02c\xad\n" +
 		"pgcli" +
-		"\t\xa7\xaa\n" +
+		"\t\xa8\xab\n" +
 		"php" +
-		"\t\xb1" +
+		"\t\xb2" +
 		"\x01exec\x8f" +
 		"\x01rmdir\x8f" +
 		"\x01syste\x8f" +
 		"\x01unlin\x8f\n" +
 		"pkill" +
-		"\t\x93" +
-		"\x02u--user\x96\n" +
+		"\t\x94" +
+		"\x02u--user\x97\n" +
 		"pm-suspend" +
-		"\t\x93\n" +
+		"\t\x94\n" +
 		"pnpm" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"pnpm publish" +
-		"\t\xa6\n" +
+		"\t\xa7\n" +
 		"pnpm unpublish" +
-		"\t\xa6\n" +
+		"\t\xa7\n" +
 		"pod trunk" +
-		"\t\xa6\n" +
+		"\t\xa7\n" +
 		"podman compose" +
-		"\t\x02v\xb4" +
-		"\x02v--volum\xb4\n" +
-		"podman container" +
-		"\t\xb4\n" +
-		"podman image" +
-		"\t\x02a--all\xb4\n" +
-		"podman kill" +
-		"\t\x02a\xb4\n" +
-		"podman machine" +
-		"\t\xb4\n" +
-		"podman pod" +
-		"\t\xb4\n" +
-		"podman rm" +
-		"\t\x02--all\xb4" +
-		"\x02a\xb4" +
-		"\x02f--force\xb4\n" +
-		"podman rmi" +
-		"\t\x02--all\xb4" +
-		"\x02a\xb4\n" +
-		"podman run" +
-		"\t\x02--cap-a\xb5" +
-		"\x02--pid\xb5" +
-		"\x02--privi\xb5" +
+		"\t\x02v\xb5" +
 		"\x02v--volum\xb5\n" +
+		"podman container" +
+		"\t\xb5\n" +
+		"podman image" +
+		"\t\x02a--all\xb5\n" +
+		"podman kill" +
+		"\t\x02a\xb5\n" +
+		"podman machine" +
+		"\t\xb5\n" +
+		"podman pod" +
+		"\t\xb5\n" +
+		"podman rm" +
+		"\t\x02--all\xb5" +
+		"\x02a\xb5" +
+		"\x02f--force\xb5\n" +
+		"podman rmi" +
+		"\t\x02--all\xb5" +
+		"\x02a\xb5\n" +
+		"podman run" +
+		"\t\x02--cap-a\xb6" +
+		"\x02--pid\xb6" +
+		"\x02--privi\xb6" +
+		"\x02v--volum\xb6\n" +
 		"podman stop" +
-		"\t\x02a\xb4\n" +
+		"\t\x02a\xb5\n" +
 		"podman system" +
-		"\t\xb4\n" +
+		"\t\xb5\n" +
 		"podman volume" +
-		"\t\xb4\n" +
+		"\t\xb5\n" +
 		"podman-compose down" +
-		"\t\x02v\xb4\n" +
+		"\t\x02v\xb5\n" +
 		"poetry publish" +
-		"\t\xa6\n" +
+		"\t\xa7\n" +
 		"poweroff" +
-		"\t\x93\n" +
+		"\t\x94\n" +
 		"presto" +
-		"\t\xa7\xaa\n" +
+		"\t\xa8\xab\n" +
 		"prisma db" +
-		"\t\x02--accep\xb1" +
-		"\x02--force\xb1\n" +
+		"\t\x02--accep\xb2" +
+		"\x02--force\xb2\n" +
 		"prisma migrate" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"pscale branch" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"pscale database" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"psql" +
-		"\t\xa7\xaa\n" +
+		"\t\xa8\xab\n" +
 		"pulumi cancel" +
-		"\t\xbc\n" +
+		"\t\xbd\n" +
 		"pulumi config" +
-		"\t\xbc\n" +
+		"\t\xbd\n" +
 		"pulumi destroy" +
-		"\t\xbb\n" +
+		"\t\xbc\n" +
 		"pulumi refresh" +
-		"\t\x02y--yes\xbc\n" +
+		"\t\x02y--yes\xbd\n" +
 		"pulumi stack" +
-		"\t\xbb\n" +
+		"\t\xbc\n" +
 		"pulumi state" +
-		"\t\xbc\n" +
+		"\t\xbd\n" +
 		"pulumi up" +
-		"\t\x02f--skip-\xbc" +
-		"\x02y--yes\xbc\n" +
+		"\t\x02f--skip-\xbd" +
+		"\x02y--yes\xbd\n" +
 		"puppet cert" +
-		"\t\xbc\n" +
+		"\t\xbd\n" +
 		"puppet node" +
-		"\t\xbc\n" +
+		"\t\xbd\n" +
 		"pvremove" +
 		"\t\x8d\n" +
 		"python" +
@@ -1275,507 +1277,509 @@ var all = []packindex.Pack{
 		"python3" +
 		"\t\x02c\x8f\n" +
 		"qm destroy" +
-		"\t\xb4\n" +
+		"\t\xb5\n" +
 		"rabbitmqadmin delete" +
-		"\t\xad\n" +
+		"\t\xae\n" +
 		"rabbitmqadmin purge" +
-		"\t\xad\n" +
+		"\t\xae\n" +
 		"rabbitmqctl" +
-		"\t\xad\n" +
+		"\t\xae\n" +
 		"rabbitmqctl force_reset" +
-		"\t\xad\n" +
+		"\t\xae\n" +
 		"rabbitmqctl purge_queue" +
-		"\t\xad\n" +
+		"\t\xae\n" +
 		"rabbitmqctl reset" +
-		"\t\xad\n" +
+		"\t\xae\n" +
 		"rails" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"rails db:migrate:reset" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"rails db:purge" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"rails db:reset" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"rails db:schema:load" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"rails db:truncate_all" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"railway" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"railway delete" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"railway down" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"rake" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"rake db:migrate:reset" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"rake db:purge" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"rake db:reset" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"rancher clusters" +
-		"\t\xb6\n" +
+		"\t\xb7\n" +
 		"rc-service" +
-		"\t\x96\n" +
+		"\t\x97\n" +
 		"rc-update del" +
-		"\t\x96\n" +
+		"\t\x97\n" +
 		"rclone delete" +
-		"\t\xae\n" +
+		"\t\xaf\n" +
 		"rclone purge" +
-		"\t\xae\n" +
+		"\t\xaf\n" +
 		"rclone sync" +
-		"\t\xae\n" +
+		"\t\xaf\n" +
 		"rd" +
 		"\t\x80\x81\x82\x83\x84\x85\n" +
 		"reboot" +
-		"\t\x93\n" +
+		"\t\x94\n" +
 		"redis-cli" +
-		"\t\xa9\xad\n" +
+		"\t\xaa\xae\n" +
 		"redis-cli CLUSTER" +
-		"\t\xad\n" +
+		"\t\xae\n" +
 		"redis-cli CONFIG" +
-		"\t\xad\n" +
+		"\t\xae\n" +
 		"redis-cli DEL" +
-		"\t\xad\n" +
+		"\t\xae\n" +
 		"redis-cli config" +
-		"\t\xad\n" +
+		"\t\xae\n" +
 		"redis-cli del" +
-		"\t\xad\n" +
+		"\t\xae\n" +
 		"redis-cli del-node" +
-		"\t\x02--clust\xad\n" +
+		"\t\x02--clust\xae\n" +
 		"reg delete" +
-		"\t\x90\n" +
+		"\t\x91\n" +
 		"regctl tag" +
-		"\t\xb4\n" +
+		"\t\xb5\n" +
 		"render" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"restart-computer" +
-		"\t\x93\n" +
+		"\t\x94\n" +
 		"restic forget" +
-		"\t\xae\n" +
+		"\t\xaf\n" +
 		"restic prune" +
-		"\t\xae\n" +
+		"\t\xaf\n" +
 		"rimraf" +
 		"\t\x80\x81\x82\x83\x84\x85\n" +
 		"rke2-uninstall.sh" +
-		"\t\xb6\n" +
+		"\t\xb7\n" +
 		"rm" +
-		"\t\x80\x81\x82\x83\x84\x85\x87\xbd" +
-		"\x01.db\xb0" +
-		"\x01.ibd\xb0" +
-		"\x01.ldb\xb0" +
-		"\x01.mdb\xb0" +
-		"\x01.rdb\xb0" +
-		"\x01.sqli\xb0" +
+		"\t\x80\x81\x82\x83\x84\x85\x87\xbe" +
+		"\x01.db\xb1" +
+		"\x01.ibd\xb1" +
+		"\x01.ldb\xb1" +
+		"\x01.mdb\xb1" +
+		"\x01.rdb\xb1" +
+		"\x01.sqli\xb1" +
 		"\x01HEAD\x8a" +
-		"\x01Libra\x90" +
-		"\x01Syste\x90" +
-		"\x01bin\x90" +
-		"\x01boot\x90" +
+		"\x01Libra\x91" +
+		"\x01Syste\x91" +
+		"\x01bin\x91" +
+		"\x01boot\x91" +
 		"\x01confi\x8a" +
-		"\x01dev\x90" +
-		"\x01etc\x90" +
+		"\x01dev\x91" +
+		"\x01etc\x91" +
 		"\x01index\x8a" +
-		"\x01lib\x90" +
+		"\x01lib\x91" +
 		"\x01logs\x8a" +
 		"\x01objec\x8a" +
 		"\x01packe\x8a" +
 		"\x01refs\x8a" +
-		"\x01sbin\x90" +
-		"\x01usr\x90" +
-		"\x01var\x90\n" +
+		"\x01sbin\x91" +
+		"\x01usr\x91" +
+		"\x01var\x91\n" +
 		"rmdir" +
-		"\t\x80\x81\x82\x83\x84\x85\xbd" +
+		"\t\x80\x81\x82\x83\x84\x85\xbe" +
 		"\x01git\x8a\n" +
 		"rmmod" +
-		"\t\x90\n" +
+		"\t\x91\n" +
+		"robocopy" +
+		"\t\x87\n" +
 		"route delete" +
-		"\t\x96\n" +
+		"\t\x97\n" +
 		"route flush" +
-		"\t\x96\n" +
+		"\t\x97\n" +
 		"rpm" +
-		"\t\x02e\x96\n" +
+		"\t\x02e\x97\n" +
 		"rsync" +
-		"\t\x80\x81\x82\x83\x84\x85\x90" +
+		"\t\x80\x81\x82\x83\x84\x85\x91" +
 		"\x02--delet--del\x87\n" +
 		"ruby" +
 		"\t\x02e\x8f" +
 		"\x02r\x8f\n" +
 		"s3cmd del" +
-		"\t\xba" +
-		"\x02--recur\xb9\n" +
+		"\t\xbb" +
+		"\x02--recur\xba\n" +
 		"s3cmd rb" +
-		"\t\xba" +
-		"\x02--force\xb9\n" +
+		"\t\xbb" +
+		"\x02--force\xba\n" +
 		"s5cmd rm" +
-		"\t\xb9\xba\n" +
+		"\t\xba\xbb\n" +
 		"salt" +
-		"\t\xbc\n" +
+		"\t\xbd\n" +
 		"sam delete" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"sc delete" +
-		"\t\x96\n" +
+		"\t\x97\n" +
 		"sc stop" +
-		"\t\x96\n" +
+		"\t\x97\n" +
 		"scrub" +
 		"\t\x8b\n" +
 		"scw" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"scw instance" +
-		"\t\xb9\n" +
+		"\t\xba\n" +
 		"sdelete" +
 		"\t\x8b\n" +
 		"sed" +
-		"\t\x01boot\x90" +
-		"\x01etc\x90\n" +
+		"\t\x01boot\x91" +
+		"\x01etc\x91\n" +
 		"semantic-release" +
-		"\t\xa6\n" +
+		"\t\xa7\n" +
 		"sentry-cli" +
-		"\t\xba\n" +
-		"sequelize db:drop" +
-		"\t\xb1\n" +
-		"sequelize db:migrate:undo:all" +
-		"\t\xb1\n" +
-		"serverless remove" +
 		"\t\xbb\n" +
+		"sequelize db:drop" +
+		"\t\xb2\n" +
+		"sequelize db:migrate:undo:all" +
+		"\t\xb2\n" +
+		"serverless remove" +
+		"\t\xbc\n" +
 		"service" +
-		"\t\x96\n" +
-		"set +o" +
 		"\t\x97\n" +
+		"set +o" +
+		"\t\x98\n" +
 		"setenforce 0" +
-		"\t\x90\n" +
+		"\t\x91\n" +
 		"setfacl" +
 		"\t\x02R\x8e" +
 		"\x02b\x8e\n" +
 		"sfdisk" +
 		"\t\x8d\n" +
 		"sftp" +
-		"\t\xb3\n" +
+		"\t\xb4\n" +
 		"sgdisk" +
 		"\t\x8d\n" +
 		"sh" +
-		"\t\x95\n" +
+		"\t\x96\n" +
 		"shopify" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"shred" +
-		"\t\x8b\xbd" +
+		"\t\x8b\xbe" +
 		"\x01dev\x8d\n" +
 		"shutdown" +
-		"\t\x93\n" +
+		"\t\x94\n" +
 		"skill" +
-		"\t\x93" +
-		"\x02u\x96\n" +
+		"\t\x94" +
+		"\x02u\x97\n" +
 		"skopeo delete" +
-		"\t\xb4\n" +
+		"\t\xb5\n" +
 		"sls remove" +
-		"\t\xbb\n" +
+		"\t\xbc\n" +
 		"snowsql" +
-		"\t\xa7\xaa\n" +
+		"\t\xa8\xab\n" +
 		"spctl" +
-		"\t\x02--maste\x90\n" +
+		"\t\x02--maste\x91\n" +
 		"sqlcmd" +
-		"\t\xa7\xaa\n" +
+		"\t\xa8\xab\n" +
 		"sqlite" +
-		"\t\xa7\xaa\n" +
+		"\t\xa8\xab\n" +
 		"sqlite3" +
-		"\t\xa7\xaa\n" +
+		"\t\xa8\xab\n" +
 		"sqlplus" +
-		"\t\xa7\xaa\n" +
+		"\t\xa8\xab\n" +
 		"sqlx database" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"srm" +
 		"\t\x80\x81\x82\x83\x84\x85\x8b\n" +
 		"sst remove" +
-		"\t\xbb\n" +
+		"\t\xbc\n" +
 		"stop-computer" +
-		"\t\x93\n" +
+		"\t\x94\n" +
 		"stop-service" +
-		"\t\x96\n" +
+		"\t\x97\n" +
 		"stripe" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"supabase" +
-		"\t\xa7\xaa\n" +
+		"\t\xa8\xab\n" +
 		"supabase branches" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"supabase db" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"supabase functions" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"supabase projects" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"supabase secrets" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"supabase storage" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"svn delete" +
-		"\t\x9c\n" +
+		"\t\x9d\n" +
 		"svn revert" +
-		"\t\x02R\x9c\n" +
+		"\t\x02R\x9d\n" +
 		"swapoff" +
-		"\t\x96" +
-		"\x02a\x93\n" +
+		"\t\x97" +
+		"\x02a\x94\n" +
 		"sysadminctl" +
-		"\t\x90\n" +
+		"\t\x91\n" +
 		"sysctl" +
-		"\t\x02w\x90\n" +
+		"\t\x02w\x91\n" +
 		"systemctl disable" +
-		"\t\x96\n" +
+		"\t\x97\n" +
 		"systemctl emergency" +
-		"\t\x93\n" +
+		"\t\x94\n" +
 		"systemctl halt" +
-		"\t\x93\n" +
+		"\t\x94\n" +
 		"systemctl hibernate" +
-		"\t\x93\n" +
+		"\t\x94\n" +
 		"systemctl isolate" +
-		"\t\x93\n" +
+		"\t\x94\n" +
 		"systemctl kexec" +
-		"\t\x93\n" +
+		"\t\x94\n" +
 		"systemctl kill" +
-		"\t\x96\n" +
+		"\t\x97\n" +
 		"systemctl mask" +
-		"\t\x96\n" +
+		"\t\x97\n" +
 		"systemctl poweroff" +
-		"\t\x93\n" +
+		"\t\x94\n" +
 		"systemctl reboot" +
-		"\t\x93\n" +
+		"\t\x94\n" +
 		"systemctl rescue" +
-		"\t\x93\n" +
+		"\t\x94\n" +
 		"systemctl set-default" +
-		"\t\x96\n" +
+		"\t\x97\n" +
 		"systemctl soft-reboot" +
-		"\t\x93\n" +
+		"\t\x94\n" +
 		"systemctl stop" +
-		"\t\x96\n" +
+		"\t\x97\n" +
 		"systemctl suspend" +
-		"\t\x93\n" +
+		"\t\x94\n" +
 		"tailscale down" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"tailscale logout" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"talosctl reset" +
-		"\t\xb6\n" +
+		"\t\xb7\n" +
 		"talosctl wipe" +
-		"\t\xb6\n" +
+		"\t\xb7\n" +
 		"tar" +
 		"\t\x02--remov\x87" +
-		"\x02C--direc\x90" +
-		"\x02x--extra--get\x90\n" +
+		"\x02C--direc\x91" +
+		"\x02x--extra--get\x91\n" +
 		"tccli" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"tea repos" +
-		"\t\xa2\n" +
+		"\t\xa3\n" +
 		"tee" +
-		"\t\x01boot\x90" +
+		"\t\x01boot\x91" +
 		"\x01dev\x8d" +
 		"\x01disk\x8d" +
-		"\x01etc\x90" +
+		"\x01etc\x91" +
 		"\x01nvme\x8d" +
-		"\x01proc\x90" +
-		"\x01sys\x90" +
-		"\x01sysrq\x93\n" +
+		"\x01proc\x91" +
+		"\x01sys\x91" +
+		"\x01sysrq\x94\n" +
 		"telinit" +
-		"\t\x93\n" +
+		"\t\x94\n" +
 		"terraform apply" +
-		"\t\xbb\xbc\n" +
+		"\t\xbc\xbd\n" +
 		"terraform destroy" +
-		"\t\xbb\n" +
+		"\t\xbc\n" +
 		"terraform force-unlock" +
-		"\t\xbc\n" +
+		"\t\xbd\n" +
 		"terraform init" +
-		"\t\xbc\n" +
+		"\t\xbd\n" +
 		"terraform state" +
-		"\t\xbc\n" +
+		"\t\xbd\n" +
 		"terraform taint" +
-		"\t\xbc\n" +
+		"\t\xbd\n" +
 		"terraform workspace" +
-		"\t\xbc\n" +
+		"\t\xbd\n" +
 		"terragrunt apply" +
-		"\t\xbb\xbc\n" +
+		"\t\xbc\xbd\n" +
 		"terragrunt apply-all" +
-		"\t\xbc\n" +
+		"\t\xbd\n" +
 		"terragrunt destroy" +
-		"\t\xbb\n" +
+		"\t\xbc\n" +
 		"terragrunt destroy-all" +
-		"\t\xbb\n" +
+		"\t\xbc\n" +
 		"terragrunt force-unlock" +
-		"\t\xbc\n" +
+		"\t\xbd\n" +
 		"terragrunt run" +
-		"\t\xbb\n" +
-		"terragrunt run-all" +
-		"\t\xbb\xbc\n" +
-		"terragrunt stack" +
-		"\t\xbb\n" +
-		"terragrunt state" +
 		"\t\xbc\n" +
+		"terragrunt run-all" +
+		"\t\xbc\xbd\n" +
+		"terragrunt stack" +
+		"\t\xbc\n" +
+		"terragrunt state" +
+		"\t\xbd\n" +
 		"timedatectl set-time" +
-		"\t\x96\n" +
+		"\t\x97\n" +
 		"tmutil delete" +
 		"\t\x8d\n" +
 		"tmutil deletelocalsnapshots" +
 		"\t\x8d\n" +
 		"tofu apply" +
-		"\t\xbb\xbc\n" +
+		"\t\xbc\xbd\n" +
 		"tofu destroy" +
-		"\t\xbb\n" +
+		"\t\xbc\n" +
 		"tofu force-unlock" +
-		"\t\xbc\n" +
+		"\t\xbd\n" +
 		"tofu state" +
-		"\t\xbc\n" +
+		"\t\xbd\n" +
 		"tofu taint" +
-		"\t\xbc\n" +
+		"\t\xbd\n" +
 		"tofu workspace" +
-		"\t\xbc\n" +
+		"\t\xbd\n" +
 		"trash" +
-		"\t\x86\xbd\n" +
+		"\t\x86\xbe\n" +
 		"trash-empty" +
 		"\t\x8b\n" +
 		"trash-put" +
 		"\t\x86\n" +
 		"trino" +
-		"\t\xa7\xaa\n" +
+		"\t\xa8\xab\n" +
 		"true" +
-		"\t\x95\n" +
+		"\t\x96\n" +
 		"truncate" +
-		"\t\xbd" +
-		"\x01boot\x90" +
-		"\x01etc\x90" +
-		"\x01usr\x90" +
-		"\x01var\x90" +
+		"\t\xbe" +
+		"\x01boot\x91" +
+		"\x01etc\x91" +
+		"\x01usr\x91" +
+		"\x01var\x91" +
 		"\x02s--size\x8b\n" +
 		"tsh" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"turso" +
-		"\t\xa7\xaa\n" +
+		"\t\xa8\xab\n" +
 		"turso db" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"twilio" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"twine upload" +
-		"\t\xa6\n" +
+		"\t\xa7\n" +
 		"typeorm schema:drop" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"ufw delete" +
-		"\t\x96\n" +
+		"\t\x97\n" +
 		"ufw disable" +
-		"\t\x96\n" +
+		"\t\x97\n" +
 		"ufw reset" +
-		"\t\x96\n" +
+		"\t\x97\n" +
 		"umount" +
-		"\t\x93" +
-		"\x02f--force\x96" +
-		"\x02l--lazy\x96\n" +
+		"\t\x94" +
+		"\x02f--force\x97" +
+		"\x02l--lazy\x97\n" +
 		"unlink" +
-		"\t\xbd" +
-		"\x01bin\x90" +
-		"\x01etc\x90" +
-		"\x01lib\x90" +
-		"\x01usr\x90\n" +
+		"\t\xbe" +
+		"\x01bin\x91" +
+		"\x01etc\x91" +
+		"\x01lib\x91" +
+		"\x01usr\x91\n" +
 		"unset" +
-		"\t\x01HISTF\x97\n" +
+		"\t\x01HISTF\x98\n" +
 		"unshare" +
-		"\t\x02--map-r\xb5" +
-		"\x02U\xb5" +
-		"\x02r\xb5\n" +
+		"\t\x02--map-r\xb6" +
+		"\x02U\xb6" +
+		"\x02r\xb6\n" +
 		"unzip" +
-		"\t\x02d\x90\n" +
+		"\t\x02d\x91\n" +
 		"update-grub" +
-		"\t\x90\n" +
+		"\t\x91\n" +
 		"update-initramfs" +
-		"\t\x02d\x90\n" +
+		"\t\x02d\x91\n" +
 		"update-rc.d" +
-		"\t\x96\n" +
+		"\t\x97\n" +
 		"useradd" +
-		"\t\x02o\x90" +
-		"\x02u\x90\n" +
+		"\t\x02o\x91" +
+		"\x02u\x91\n" +
 		"userdel" +
-		"\t\x90\n" +
+		"\t\x91\n" +
 		"usermod" +
-		"\t\x90\n" +
+		"\t\x91\n" +
 		"usql" +
-		"\t\xa7\xaa\n" +
+		"\t\xa8\xab\n" +
 		"uv publish" +
-		"\t\xa6\n" +
+		"\t\xa7\n" +
 		"vagrant destroy" +
-		"\t\xb4\n" +
+		"\t\xb5\n" +
 		"valkey-cli" +
-		"\t\xa9\n" +
+		"\t\xaa\n" +
 		"vault auth" +
-		"\t\xaf\n" +
+		"\t\xb0\n" +
 		"vault delete" +
-		"\t\xaf\n" +
+		"\t\xb0\n" +
 		"vault kv" +
-		"\t\xaf\n" +
+		"\t\xb0\n" +
 		"vault operator" +
-		"\t\xaf\n" +
+		"\t\xb0\n" +
 		"vault secrets" +
-		"\t\xaf\n" +
+		"\t\xb0\n" +
 		"vboxmanage unregistervm" +
-		"\t\x02--delet\xb4\n" +
+		"\t\x02--delet\xb5\n" +
 		"velero backup" +
-		"\t\xb6\n" +
+		"\t\xb7\n" +
 		"velero restore" +
-		"\t\xb6\n" +
+		"\t\xb7\n" +
 		"velero schedule" +
-		"\t\xb6\n" +
+		"\t\xb7\n" +
 		"velero uninstall" +
-		"\t\xb6\n" +
+		"\t\xb7\n" +
 		"vercel" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"vercel remove" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"vercel rm" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"vgremove" +
 		"\t\x8d\n" +
 		"vipw" +
-		"\t\x90\n" +
+		"\t\x91\n" +
 		"virsh destroy" +
-		"\t\xb4\n" +
+		"\t\xb5\n" +
 		"virsh undefine" +
-		"\t\xb4\n" +
+		"\t\xb5\n" +
 		"visudo" +
-		"\t\x90\n" +
+		"\t\x91\n" +
 		"vsce publish" +
-		"\t\xa6\n" +
+		"\t\xa7\n" +
 		"vsce unpublish" +
-		"\t\xa6\n" +
+		"\t\xa7\n" +
 		"vssadmin delete" +
 		"\t\x8d\n" +
 		"vultr-cli" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"wbadmin delete" +
 		"\t\x8d\n" +
 		"wget" +
-		"\t\x02--metho\xb2\n" +
+		"\t\x02--metho\xb3\n" +
 		"wipe" +
 		"\t\x8b\n" +
 		"wipefs" +
 		"\t\x8d\n" +
 		"wp db" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"wp site" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"wrangler" +
-		"\t\xa7\xaa\xba\n" +
+		"\t\xa8\xab\xbb\n" +
 		"wrangler d1" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"wrangler delete" +
-		"\t\xba\n" +
+		"\t\xbb\n" +
 		"wsl" +
-		"\t\x02--unreg\xb4\n" +
+		"\t\x02--unreg\xb5\n" +
 		"xargs" +
-		"\t\x88\x9d\xad\xb4\xb6\n" +
+		"\t\x88\x9e\xae\xb5\xb7\n" +
 		"xh" +
-		"\t\x01DELET\xb2\n" +
+		"\t\x01DELET\xb3\n" +
 		"yarn" +
-		"\t\xb1\n" +
+		"\t\xb2\n" +
 		"yarn npm" +
-		"\t\xa6\n" +
+		"\t\xa7\n" +
 		"yarn publish" +
-		"\t\xa6\n" +
+		"\t\xa7\n" +
 		"yum remove" +
-		"\t\x96\n" +
+		"\t\x97\n" +
 		"zfs destroy" +
 		"\t\x8d\n" +
 		"zfs rollback" +
@@ -1785,7 +1789,7 @@ var all = []packindex.Pack{
 		"zpool labelclear" +
 		"\t\x8d\n" +
 		"zypper remove" +
-		"\t\x96\n", Hooks: []packindex.Hook{
+		"\t\x97\n", Hooks: []packindex.Hook{
 		{Name: "no-recursive-delete", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Program: true}, Hook: "\x88\x80" +
 			"\x15 " +
 			"\x01\aunknown" +
@@ -1858,7 +1862,7 @@ var all = []packindex.Pack{
 			"\x02\x06ls -la" +
 			"\bdu -sh ."},
 		{Name: "no-delete-of-everything-here", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Program: true}, Hook: "\x98\x80" +
-			"\x15\x04\x13\n" +
+			"\x15\x04\x14\n" +
 			"git rm '*'" +
 			"\fgit rm '*/*'" +
 			"\x06rm '*'" +
@@ -1871,6 +1875,7 @@ var all = []packindex.Pack{
 			"\x0emv * /dev/null#tar --remove-files --file /dev/null" +
 			"\x14tar --remove-files ." +
 			"\x19rsync --delete *empty*/ *" +
+			"\x17robocopy *empty* * /MIR" +
 			"\x1arsync --delete /dev/null *" +
 			"\x12rsync --delete * /" +
 			"\x12rsync --delete * ~" +
@@ -1895,7 +1900,8 @@ var all = []packindex.Pack{
 			"\fxargs unlink" +
 			"\vxargs shred" +
 			"\vparallel rm" +
-			"\x02\x01\\/\\b(git\\s+ls-(files|tree)|ls|fd|tree)(\\s+-\\S+)*(\\s+(\\.|~|\\/)\\/?)?\\s*\\|\\s*(xargs|parallel)\\s/" +
+			"\x02\x01\x80" +
+			"\x01/\\b(git\\s+ls-(files|tree)(\\s+-\\S+)*(\\s+[\"']?[\\w./]+/\\*?[\"'])?|ls|fd|tree)(\\s+-\\S+)*(\\s+(\\.|~|\\/)\\/?)?\\s*\\|\\s*(xargs|parallel)\\s/" +
 			"\x01m/\\bfind(\\s+(\\.|~|\\/|\\$HOME)\\/?)?(\\s+-(type\\s+[fdl]|print0?|(max|min)depth\\s+\\d+))*\\s*\\|\\s*(xargs|parallel)\\s/" +
 			"\x05blockQThis deletes all files of a list that was not reviewed. Name the files to delete." +
 			"\x01\fgit ls-files"},
@@ -1921,13 +1927,14 @@ var all = []packindex.Pack{
 			"\x02\x14git count-objects -v" +
 			"\bgit fsck"},
 		{Name: "ask-before-wiping-files", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x98\x80" +
-			"\x05\x04\x11\x05shred" +
+			"\x05\x04\x12\x05shred" +
 			"\x03" +
 			"srm" +
 			"\x04wipe" +
 			"\x05scrub" +
 			"\asdelete" +
 			"\rtruncate -s 0" +
+			"\x13Clear-Content *[*]*" +
 			"\aex *%d*\n" +
 			"ex -c *%d*" +
 			"\x18dd if=/dev/zero of=[!/]*" +
@@ -2176,6 +2183,52 @@ var all = []packindex.Pack{
 			"\x1aosascript -e *empty*trash*" +
 			"\x16osascript -e *rm\\ -*r*" +
 			"\x05blockyCode in this command line deletes a whole tree, or starts programs without end. Delete the intended files by their names." +
+			"\x01\x12git status --short"},
+		{Name: "ask-before-code-deletes-files", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Code: ".unlink(" +
+			"\x03" +
+			"file.delete" +
+			"\x03" +
+			"file.unlink" +
+			"\x03" +
+			"fileutils.rm" +
+			"\x03" +
+			"os.remove(" +
+			"\x03" +
+			"os.unlink(" +
+			"\x03" +
+			"rmsync(" +
+			"\x03" +
+			"unlink" +
+			"\x03" +
+			"unlinksync(" +
+			"\x02dir.glob" +
+			"\x03" +
+			"dir[" +
+			"\x03" +
+			"file::find" +
+			"\x03" +
+			"find(" +
+			"\x03" +
+			"glob(" +
+			"\x03" +
+			"iterdir(" +
+			"\x03" +
+			"listdir(" +
+			"\x03" +
+			"os.walk(" +
+			"\x03" +
+			"readdir(" +
+			"\x03" +
+			"readdirsync(" +
+			"\x03" +
+			"scandir(", Line: true}, Hook: "\x88\x80" +
+			"\x15\x80\xa0\x80" +
+			"\x02\x01\x01\xea" +
+			"\x01/(?s)(?:glob\\(|os\\.walk\\(|scandir\\(|iterdir\\(|listdir\\(|readdir(?:Sync)?\\(|Dir\\[|Dir\\.glob|File::Find|\\bfind\\(\\s*sub).*?(?:os\\.remove\\(|os\\.unlink\\(|\\.unlink\\(|unlinkSync\\(|\\brmSync\\(|File\\.(?:delete|unlink)|FileUtils\\.rm|\\bunlink\\b)/\x80 " +
+			"\x01\x01\x9e" +
+			"\x01/(?i)\\.(?:pyc|log|tmp|bak|orig|cache|map|o|class|snap)\\b|\\b(?:dist|build|out|target|coverage|tmp|temp|cache|__pycache__|node_modules|logs)\\b|tempfile|mkdtemp/" +
+			"\x03" +
+			"askSThis program deletes the files that it finds in a directory. Are all of them meant?" +
 			"\x01\x12git status --short"},
 		{Name: "no-change-of-system-files", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Program: true}, Hook: "\x98\x80" +
 			"\x15\x04k" +
@@ -2459,7 +2512,7 @@ var all = []packindex.Pack{
 			"\x01c/(^|[;&|\\n]|-c\\s+['\"])\\s*(function\\s+)?[\\w.:%]+\\s*(\\(\\s*\\)\\s*)?\\{\\s*[\\w.:%$]+\\s*\\|\\s*[\\w.:%$]+\\s*&/" +
 			"\x05block;This starts processes until the machine no longer responds."},
 		{Name: "ask-before-stopping-services", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x98\x80" +
-			"\x15\x04\xc5" +
+			"\x15\x04\xa5" +
 			"\x01\n" +
 			"pkill -u *\n" +
 			"skill -u *" +
@@ -2529,86 +2582,60 @@ var all = []packindex.Pack{
 			"\x16zypper remove openssh*" +
 			"\x15zypper remove busybox" +
 			"\x12zypper remove sudo" +
-			"\x18yum remove *linux-image*" +
-			"\x12yum remove linux-*" +
-			"\x12yum remove *libc6*" +
 			"\x11yum remove glibc*" +
 			"\x12yum remove kernel*" +
 			"\x13yum remove systemd*" +
 			"\x0fyum remove sudo" +
 			"\x0fyum remove bash" +
 			"\x14yum remove coreutils" +
-			"\x0fyum remove dpkg" +
-			"\x0eyum remove apt" +
 			"\x0eyum remove rpm" +
 			"\x0eyum remove dnf" +
 			"\x0eyum remove yum" +
 			"\x13yum remove openssh*" +
 			"\x12yum remove python3" +
-			"\x1ayum remove python3-minimal" +
 			"\x10yum remove grub*" +
-			"\x1ayum remove network-manager" +
 			"\x1ayum remove NetworkManager*" +
-			"\x0eyum remove ufw" +
 			"\x14yum remove firewalld" +
-			"\x1byum remove *ubuntu-desktop*" +
 			"\x16yum remove gnome-shell" +
 			"\x16yum remove postgresql*" +
 			"\x18yum remove mysql-server*" +
 			"\x1ayum remove mariadb-server*" +
 			"\x15yum remove docker-ce*" +
-			"\x14yum remove docker.io" +
 			"\x0eyum remove '*'" +
-			"\x18dnf remove *linux-image*" +
-			"\x12dnf remove linux-*" +
-			"\x12dnf remove *libc6*" +
 			"\x11dnf remove glibc*" +
 			"\x12dnf remove kernel*" +
 			"\x13dnf remove systemd*" +
 			"\x0fdnf remove sudo" +
 			"\x0fdnf remove bash" +
 			"\x14dnf remove coreutils" +
-			"\x0fdnf remove dpkg" +
-			"\x0ednf remove apt" +
 			"\x0ednf remove rpm" +
 			"\x0ednf remove dnf" +
 			"\x0ednf remove yum" +
 			"\x13dnf remove openssh*" +
 			"\x12dnf remove python3" +
-			"\x1adnf remove python3-minimal" +
 			"\x10dnf remove grub*" +
-			"\x1adnf remove network-manager" +
 			"\x1adnf remove NetworkManager*" +
-			"\x0ednf remove ufw" +
 			"\x14dnf remove firewalld" +
-			"\x1bdnf remove *ubuntu-desktop*" +
 			"\x16dnf remove gnome-shell" +
 			"\x16dnf remove postgresql*" +
 			"\x18dnf remove mysql-server*" +
 			"\x1adnf remove mariadb-server*" +
 			"\x15dnf remove docker-ce*" +
-			"\x14dnf remove docker.io" +
 			"\x0ednf remove '*'" +
 			"\x18apt remove *linux-image*" +
 			"\x12apt remove linux-*" +
 			"\x12apt remove *libc6*" +
-			"\x11apt remove glibc*" +
-			"\x12apt remove kernel*" +
 			"\x13apt remove systemd*" +
 			"\x0fapt remove sudo" +
 			"\x0fapt remove bash" +
 			"\x14apt remove coreutils" +
 			"\x0fapt remove dpkg" +
 			"\x0eapt remove apt" +
-			"\x0eapt remove rpm" +
-			"\x0eapt remove dnf" +
-			"\x0eapt remove yum" +
 			"\x13apt remove openssh*" +
 			"\x12apt remove python3" +
 			"\x1aapt remove python3-minimal" +
 			"\x10apt remove grub*" +
 			"\x1aapt remove network-manager" +
-			"\x1aapt remove NetworkManager*" +
 			"\x0eapt remove ufw" +
 			"\x14apt remove firewalld" +
 			"\x1bapt remove *ubuntu-desktop*" +
@@ -2622,23 +2649,17 @@ var all = []packindex.Pack{
 			"\x1capt-get remove *linux-image*" +
 			"\x16apt-get remove linux-*" +
 			"\x16apt-get remove *libc6*" +
-			"\x15apt-get remove glibc*" +
-			"\x16apt-get remove kernel*" +
 			"\x17apt-get remove systemd*" +
 			"\x13apt-get remove sudo" +
 			"\x13apt-get remove bash" +
 			"\x18apt-get remove coreutils" +
 			"\x13apt-get remove dpkg" +
 			"\x12apt-get remove apt" +
-			"\x12apt-get remove rpm" +
-			"\x12apt-get remove dnf" +
-			"\x12apt-get remove yum" +
 			"\x17apt-get remove openssh*" +
 			"\x16apt-get remove python3" +
 			"\x1eapt-get remove python3-minimal" +
 			"\x14apt-get remove grub*" +
 			"\x1eapt-get remove network-manager" +
-			"\x1eapt-get remove NetworkManager*" +
 			"\x12apt-get remove ufw" +
 			"\x18apt-get remove firewalld" +
 			"\x1fapt-get remove *ubuntu-desktop*" +
@@ -3481,7 +3502,12 @@ var all = []packindex.Pack{
 			"\x0fmysqladmin drop" +
 			"\x13mongorestore --drop" +
 			"\x12mongoimport --drop\x80\x80" +
-			"\x02\x01\x05R/^\\s*(?:\\w+=\\S*\\s+)*(?:RAILS|NODE|MIX|APP|RACK|DJANGO|FLASK)_ENV=test\\s[^;&|\\n]*$/capp_env=test" +
+			"\x02\x01\x05k/^\\s*(?:\\w+=\\S*\\s+)*(?:RAILS|NODE|MIX|APP|RACK|DJANGO|FLASK)_ENV=test\\s[^;&|\\n]*$|--settings[= ][\\w.]*test/\x80" +
+			"\x01--settings " +
+			"\x03" +
+			"--settings=" +
+			"\x02test" +
+			"\x01app_env=test" +
 			"\x03" +
 			"django_env=test" +
 			"\x03" +
@@ -4166,8 +4192,8 @@ var all = []packindex.Pack{
 			"\x01\x03" +
 			"ask;This command line hides the command that it runs. Continue?"},
 	}},
-	{Name: "exfiltration", Version: 5, Digest: "a2ff3408e1de677ce83feea7858735f5b2ed379e14807ba77e09480a66c3d6fd", Begins: "*" +
-		"\t\x9d\x9e\x9f\xa0\xa1\xa2\xa3\xa4\xa5\xa6\xa7\xa8\xa9\xaa\xab\xac\xad\xae\xaf\xb0\xb1\xb2\xb3\xb4\xb5\xb6\xb7\n" +
+	{Name: "exfiltration", Version: 5, Digest: "2129a3d884a07856b53cdfac6ef47902f93fc2a905c24533441e57b78480c55d", Begins: "*" +
+		"\t\x9f\xa0\xa1\xa2\xa3\xa4\xa5\xa6\xa7\xa8\xa9\xaa\xab\xac\xad\xae\xaf\xb0\xb1\xb2\xb3\xb4\xb5\xb6\xb7\xb8\xb9\n" +
 		"\x00arecord" +
 		"\t\x95\n" +
 		"aria2c" +
@@ -4307,7 +4333,7 @@ var all = []packindex.Pack{
 		"gh secret" +
 		"\t\x92\n" +
 		"git add" +
-		"\t\x9c\n" +
+		"\t\x9e\n" +
 		"git config" +
 		"\t\x01remot\x93\n" +
 		"git daemon" +
@@ -7170,6 +7196,22 @@ var all = []packindex.Pack{
 			"\x1e**/secrets.{yaml,yml,env,toml}\x80\xc0\xe2\x85\xe3h" +
 			"\x03" +
 			"askQA file with secrets was read a while ago, and this address carries data. Open it?"},
+		{Name: "ask-before-sharing-by-server", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Tools: "mcp"}, Hook: "\x88\x80" +
+			"\x05\x03" +
+			"\x01\x03" +
+			"mcp" +
+			"\x01Xshare|sharing|permission|acl|access|publish|policy anyone|public|everyone|allusers|world" +
+			"\x03" +
+			"askJThis tool of an MCP server lets everyone read something. Is this intended?"},
+		{Name: "ask-before-sending-cookies", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Tools: "mcp\nother", Text: "document.cookie\x03localstorage\x02fetch(\x03new image\x03sendbeacon(\x03xmlhttprequest"}, Hook: "\x88\x80" +
+			"\x05\x81\x80" +
+			"\x02\x02\x03" +
+			"mcp" +
+			"\x05other" +
+			"\x01\x01\xaf" +
+			"\x01/(?s)(?:fetch\\(|sendBeacon\\(|XMLHttpRequest|new Image).*(?:document\\.cookie|localStorage)|(?:document\\.cookie|localStorage).*(?:fetch\\(|sendBeacon\\(|XMLHttpRequest|new Image)/" +
+			"\x03" +
+			"askWThis code in a browser sends the cookies or the storage of a page. Who is the receiver?"},
 		{Name: "ask-before-secrets-in-git", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x88\x80" +
 			"\x15\x04\x12\fgit add .env" +
 			"\x0egit add */.env" +
@@ -17230,278 +17272,287 @@ var all = []packindex.Pack{
 			"\x03" +
 			"askZThis tool of an MCP server changes the hooks of an agent or a policy of Grapnel. Allow it?"},
 	}},
-	{Name: "supply-chain", Version: 6, Digest: "ed1097523b72e1b69602d1ee7f420efcf264237d69ae1875298e48b6117f3748", Begins: "*" +
-		"\t\x8b\x9f\n" +
+	{Name: "supply-chain", Version: 6, Digest: "fa04fd6366b3bb4e4f83a2944b1837e2a6a23736f450af72ac7f364e1757b0c3", Begins: "*" +
+		"\t\x8c\xa0\n" +
 		"*/*" +
-		"\t\x83\n" +
+		"\t\x83\x84\n" +
 		"\x00." +
-		"\t\x80\x83\n" +
+		"\t\x80\x84\n" +
 		"aa-disable" +
-		"\t\x9d\n" +
+		"\t\x9e\n" +
 		"aa-teardown" +
-		"\t\x9d\n" +
+		"\t\x9e\n" +
 		"add-apt-repository" +
-		"\t\x89\n" +
+		"\t\x8a\n" +
+		"add-mppreference" +
+		"\t\x9e\n" +
 		"adduser" +
-		"\t\x9b\n" +
+		"\t\x9c\n" +
 		"amp mcp" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"ansible-galaxy collection" +
-		"\t\x84\n" +
+		"\t\x85\n" +
 		"ansible-galaxy install" +
-		"\t\x84\n" +
+		"\t\x85\n" +
 		"ansible-pull" +
-		"\t\x84\n" +
+		"\t\x85\n" +
 		"apk add" +
-		"\t\x02--allow\x8a\n" +
+		"\t\x02--allow\x8b\n" +
 		"apm install" +
-		"\t\x84\n" +
+		"\t\x85\n" +
 		"apt" +
-		"\t\x02--allow\x8a\n" +
+		"\t\x02--allow\x8b\n" +
 		"apt install" +
-		"\t\x83" +
-		"\x02--force\x8a\n" +
+		"\t\x84" +
+		"\x02--force\x8b\n" +
 		"apt update" +
-		"\t\x02--allow\x8a\n" +
+		"\t\x02--allow\x8b\n" +
 		"apt-get" +
-		"\t\x02--allow\x8a" +
-		"\x02o--optio\x8a\n" +
+		"\t\x02--allow\x8b" +
+		"\x02o--optio\x8b\n" +
 		"apt-get install" +
-		"\t\x83" +
-		"\x02--force\x8a\n" +
+		"\t\x84" +
+		"\x02--force\x8b\n" +
 		"apt-get update" +
-		"\t\x02--allow\x8a\n" +
+		"\t\x02--allow\x8b\n" +
 		"apt-key add" +
-		"\t\x89\n" +
+		"\t\x8a\n" +
 		"apt-key adv" +
-		"\t\x89\n" +
+		"\t\x8a\n" +
 		"aria2c" +
-		"\t\x81\x98\n" +
+		"\t\x81\x99\n" +
 		"asdf plugin" +
-		"\t\x84\n" +
+		"\t\x85\n" +
 		"ash" +
 		"\t\x80\n" +
 		"at" +
-		"\t\x9a\n" +
+		"\t\x9b\n" +
 		"awk" +
-		"\t\x94\n" +
+		"\t\x95\n" +
 		"aws ec2" +
-		"\t\x010.0.0\x9c" +
-		"\x010.0.0\x9c\n" +
+		"\t\x010.0.0\x9d" +
+		"\x010.0.0\x9d\n" +
 		"aws iam" +
-		"\t\x9b\n" +
-		"aws s3api" +
 		"\t\x9c\n" +
+		"aws s3api" +
+		"\t\x9d\n" +
 		"az role" +
-		"\t\x02--role\x9b\n" +
+		"\t\x02--role\x9c\n" +
 		"bash" +
-		"\t\x80\x83" +
-		"\x02p\x9b\n" +
+		"\t\x80\x83\x84" +
+		"\x02p\x9c\n" +
 		"batch" +
-		"\t\x9a\n" +
-		"brew install" +
-		"\t\x84\n" +
-		"brew tap" +
-		"\t\x84\n" +
-		"bun" +
-		"\t\x80\x88\x8c\n" +
-		"bun exec" +
-		"\t\x84\n" +
-		"bun install" +
-		"\t\x84\x85\n" +
-		"bun run" +
-		"\t\x84\n" +
-		"bundle add" +
-		"\t\x84\n" +
-		"bundle config" +
-		"\t\x01mirro\x89\n" +
-		"bunx" +
-		"\t\x84\x85\x88\n" +
-		"capsh" +
-		"\t\x02--gid\x9b" +
-		"\x02--uid\x9b\n" +
-		"cargo" +
-		"\t\x02--confi\x89\n" +
-		"cargo add" +
-		"\t\x02--git\x84\n" +
-		"cargo install" +
-		"\t\x02--git\x84" +
-		"\x02--index\x89" +
-		"\x02--regis\x89\n" +
-		"cargo login" +
-		"\t\x02--regis\x89\n" +
-		"chkconfig" +
-		"\t\x9a\n" +
-		"chmod" +
-		"\t\x83\x9b\n" +
-		"chpasswd" +
 		"\t\x9b\n" +
+		"brew install" +
+		"\t\x85\n" +
+		"brew tap" +
+		"\t\x85\n" +
+		"bun" +
+		"\t\x80\x89\x8d\n" +
+		"bun exec" +
+		"\t\x85\n" +
+		"bun install" +
+		"\t\x85\x86\n" +
+		"bun run" +
+		"\t\x85\n" +
+		"bundle add" +
+		"\t\x85\n" +
+		"bundle config" +
+		"\t\x01mirro\x8a\n" +
+		"bunx" +
+		"\t\x85\x86\x89\n" +
+		"capsh" +
+		"\t\x02--gid\x9c" +
+		"\x02--uid\x9c\n" +
+		"cargo" +
+		"\t\x02--confi\x8a\n" +
+		"cargo add" +
+		"\t\x02--git\x85\n" +
+		"cargo build" +
+		"\t\x83\n" +
+		"cargo install" +
+		"\t\x83" +
+		"\x02--git\x85" +
+		"\x02--index\x8a" +
+		"\x02--regis\x8a\n" +
+		"cargo login" +
+		"\t\x02--regis\x8a\n" +
+		"cargo run" +
+		"\t\x83\n" +
+		"chkconfig" +
+		"\t\x9b\n" +
+		"chmod" +
+		"\t\x84\x9c\n" +
+		"chpasswd" +
+		"\t\x9c\n" +
 		"claude mcp" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"claude plugin" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
+		"cmake" +
+		"\t\x83\n" +
 		"code" +
-		"\t\x02--add-m\x8d" +
-		"\x02--insta\x84\n" +
+		"\t\x02--add-m\x8e" +
+		"\x02--insta\x85\n" +
 		"codex mcp" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"composer config" +
-		"\t\x89\x8a\n" +
+		"\t\x8a\x8b\n" +
 		"conda config" +
-		"\t\x02--add\x89" +
-		"\x02--set\x8a\n" +
+		"\t\x02--add\x8a" +
+		"\x02--set\x8b\n" +
 		"conda env" +
-		"\t\x84\n" +
+		"\t\x85\n" +
 		"conda install" +
-		"\t\x84" +
-		"\x02--chann\x89" +
-		"\x02c\x89\n" +
+		"\t\x85" +
+		"\x02--chann\x8a" +
+		"\x02c\x8a\n" +
 		"config.sh" +
-		"\t\x02--url\x9a\n" +
+		"\t\x02--url\x9b\n" +
 		"copilot mcp" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"corepack" +
-		"\t\x88\n" +
+		"\t\x89\n" +
 		"cosign verify" +
-		"\t\x02--insec\x8a\n" +
+		"\t\x02--insec\x8b\n" +
 		"cpanm" +
-		"\t\x84\n" +
+		"\t\x85\n" +
 		"crontab" +
-		"\t\x9a\n" +
+		"\t\x9b\n" +
 		"csh" +
 		"\t\x80\n" +
 		"curl" +
-		"\t\x81\x98" +
-		"\x01POST\x9b" +
-		"\x02k--insec\x8a\n" +
+		"\t\x81\x99" +
+		"\x01POST\x9c" +
+		"\x02k--insec\x8b\n" +
 		"cursor" +
-		"\t\x02--add-m\x8d\n" +
+		"\t\x02--add-m\x8e\n" +
 		"dash" +
-		"\t\x80\x83\n" +
+		"\t\x80\x84\n" +
 		"defaults write" +
-		"\t\x9a\n" +
-		"deno" +
-		"\t\x80\x83\n" +
-		"deno install" +
-		"\t\x84\n" +
-		"deno run" +
-		"\t\x84\n" +
-		"dnf install" +
-		"\t\x83\x84" +
-		"\x02--nogpg\x8a\n" +
-		"doas" +
-		"\t\x8f\x9e\n" +
-		"docker build" +
-		"\t\x84\n" +
-		"docker buildx" +
-		"\t\x84\n" +
-		"docker import" +
-		"\t\x84\n" +
-		"docker pull" +
-		"\t\x02--disab\x8a\n" +
-		"docker push" +
-		"\t\x02--disab\x8a\n" +
-		"dotnet nuget" +
-		"\t\x89\n" +
-		"dpkg" +
-		"\t\x02i\x83\x84\n" +
-		"droid mcp" +
-		"\t\x8d\n" +
-		"dscl" +
 		"\t\x9b\n" +
+		"deno" +
+		"\t\x80\x84\n" +
+		"deno install" +
+		"\t\x85\n" +
+		"deno run" +
+		"\t\x85\n" +
+		"dnf install" +
+		"\t\x84\x85" +
+		"\x02--nogpg\x8b\n" +
+		"doas" +
+		"\t\x90\x9f\n" +
+		"docker build" +
+		"\t\x85\n" +
+		"docker buildx" +
+		"\t\x85\n" +
+		"docker import" +
+		"\t\x85\n" +
+		"docker pull" +
+		"\t\x02--disab\x8b\n" +
+		"docker push" +
+		"\t\x02--disab\x8b\n" +
+		"dotnet nuget" +
+		"\t\x8a\n" +
+		"dpkg" +
+		"\t\x02i\x84\x85\n" +
+		"droid mcp" +
+		"\t\x8e\n" +
+		"dscl" +
+		"\t\x9c\n" +
 		"emacs" +
-		"\t\x02--load\x84" +
-		"\x02l\x84\n" +
+		"\t\x02--load\x85" +
+		"\x02l\x85\n" +
 		"enable" +
-		"\t\x02f\x9f\n" +
+		"\t\x02f\xa0\n" +
 		"eval" +
 		"\t\x80\n" +
 		"exec" +
 		"\t\x80\n" +
 		"export" +
-		"\t\x89\n" +
+		"\t\x8a\n" +
 		"fish" +
 		"\t\x80\n" +
 		"flatpak install" +
-		"\t\x84\n" +
+		"\t\x85\n" +
 		"flatpak remote-add" +
-		"\t\x84\n" +
+		"\t\x85\n" +
 		"gcloud compute" +
-		"\t\x02--sourc\x9c\n" +
+		"\t\x02--sourc\x9d\n" +
 		"gcloud projects" +
-		"\t\x02--membe\x9c" +
-		"\x02--role\x9b\n" +
+		"\t\x02--membe\x9d" +
+		"\x02--role\x9c\n" +
 		"gcloud storage" +
-		"\t\x02--membe\x9c\n" +
+		"\t\x02--membe\x9d\n" +
 		"gdb" +
-		"\t\x01syste\x9b\n" +
+		"\t\x01syste\x9c\n" +
 		"gem install" +
-		"\t\x83\x84" +
-		"\x02--no-ve\x8a" +
-		"\x02--sourc\x89\n" +
+		"\t\x84\x85" +
+		"\x02--no-ve\x8b" +
+		"\x02--sourc\x8a\n" +
 		"gem sources" +
-		"\t\x02--add\x89" +
-		"\x02a\x89\n" +
+		"\t\x02--add\x8a" +
+		"\x02a\x8a\n" +
 		"gemini extensions" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"gemini mcp" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"gh extension" +
-		"\t\x84\x85\n" +
+		"\t\x85\x86\n" +
 		"git" +
-		"\t\x01.sslV\x8a" +
-		"\x01alias\x96" +
-		"\x01core.\x96" +
-		"\x01crede\x96" +
-		"\x01diff.\x96" +
-		"\x01http.\x8a" +
-		"\x01proto\x96\n" +
+		"\t\x01.sslV\x8b" +
+		"\x01alias\x97" +
+		"\x01core.\x97" +
+		"\x01crede\x97" +
+		"\x01diff.\x97" +
+		"\x01http.\x8b" +
+		"\x01proto\x97\n" +
 		"git clone" +
-		"\t\x81\x82\x96\n" +
+		"\t\x81\x82\x97\n" +
 		"git config" +
-		"\t\x8a\x96\n" +
+		"\t\x8b\x97\n" +
 		"git fetch" +
-		"\t\x02--uploa\x96\n" +
+		"\t\x02--uploa\x97\n" +
 		"git ls-remote" +
-		"\t\x02--uploa\x96\n" +
+		"\t\x02--uploa\x97\n" +
 		"gmake" +
-		"\t\x80\n" +
+		"\t\x80\x83\n" +
 		"go env" +
-		"\t\x89\n" +
-		"go get" +
 		"\t\x8a\n" +
+		"go get" +
+		"\t\x8b\n" +
 		"go install" +
-		"\t\x86\x8a\n" +
+		"\t\x87\x8b\n" +
 		"go run" +
-		"\t\x84\x86\n" +
+		"\t\x83\x85\x87\n" +
 		"gpasswd" +
-		"\t\x02a\x9b\n" +
+		"\t\x02a\x9c\n" +
 		"gpg" +
-		"\t\x02--recv-\x8a\n" +
+		"\t\x02--recv-\x8b\n" +
 		"gsutil iam" +
-		"\t\x9c\n" +
+		"\t\x9d\n" +
 		"guix install" +
-		"\t\x84\n" +
+		"\t\x85\n" +
 		"guix package" +
-		"\t\x84\n" +
+		"\t\x85\n" +
 		"helm" +
-		"\t\x02--insec\x8a\n" +
+		"\t\x02--insec\x8b\n" +
 		"helm install" +
-		"\t\x84\n" +
+		"\t\x85\n" +
 		"helm plugin" +
-		"\t\x84\x85\n" +
+		"\t\x85\x86\n" +
 		"helm repo" +
-		"\t\x89\n" +
+		"\t\x8a\n" +
 		"helm upgrade" +
-		"\t\x84\n" +
+		"\t\x85\n" +
 		"iex" +
 		"\t\x80\n" +
 		"insmod" +
-		"\t\x9d\n" +
+		"\t\x9e\n" +
 		"install" +
-		"\t\x02m--mode\x9b\n" +
+		"\t\x02m--mode\x9c\n" +
 		"installer" +
-		"\t\x83\n" +
+		"\t\x84\n" +
 		"invoke-expression" +
 		"\t\x80\n" +
 		"invoke-webrequest" +
@@ -17511,158 +17562,168 @@ var all = []packindex.Pack{
 		"iwr" +
 		"\t\x80\n" +
 		"jbang" +
-		"\t\x84\n" +
+		"\t\x85\n" +
 		"jq" +
-		"\t\x94\n" +
+		"\t\x95\n" +
 		"ksh" +
-		"\t\x80\x83\n" +
+		"\t\x80\x84\n" +
 		"kubectl" +
-		"\t\x02--as\x9b" +
-		"\x02--as-gr\x9b" +
-		"\x02--insec\x8a\n" +
+		"\t\x02--as\x9c" +
+		"\x02--as-gr\x9c" +
+		"\x02--insec\x8b\n" +
 		"kubectl apply" +
-		"\t\x02f--filen\x84" +
-		"\x02k--kusto\x84\n" +
+		"\t\x02f--filen\x85" +
+		"\x02k--kusto\x85\n" +
 		"kubectl create" +
-		"\t\x02--clust\x9b" +
-		"\x02f--filen\x84\n" +
+		"\t\x02--clust\x9c" +
+		"\x02f--filen\x85\n" +
 		"kubectl replace" +
-		"\t\x02f--filen\x84\n" +
+		"\t\x02f--filen\x85\n" +
 		"launchctl bootstrap" +
-		"\t\x9a\n" +
+		"\t\x9b\n" +
 		"launchctl enable" +
-		"\t\x9a\n" +
+		"\t\x9b\n" +
 		"launchctl load" +
-		"\t\x9a\n" +
+		"\t\x9b\n" +
 		"launchctl submit" +
-		"\t\x9a\n" +
+		"\t\x9b\n" +
 		"lerna" +
-		"\t\x88\n" +
+		"\t\x89\n" +
 		"loginctl enable-linger" +
-		"\t\x9a\n" +
+		"\t\x9b\n" +
 		"lua" +
 		"\t\x80\n" +
 		"luarocks install" +
-		"\t\x84\n" +
+		"\t\x85\n" +
 		"make" +
-		"\t\x80\n" +
+		"\t\x80\x83\n" +
+		"meson" +
+		"\t\x83\n" +
 		"mix archive.install" +
-		"\t\x01archi\x84\n" +
+		"\t\x01archi\x85\n" +
 		"mix escript.install" +
-		"\t\x01escri\x84\n" +
+		"\t\x01escri\x85\n" +
 		"mix local.hex" +
-		"\t\x02--force\x8a\n" +
+		"\t\x02--force\x8b\n" +
 		"modprobe" +
-		"\t\x9d\n" +
+		"\t\x9e\n" +
 		"net localgroup" +
-		"\t\x9b\n" +
+		"\t\x9c\n" +
 		"net user" +
+		"\t\x9c\n" +
+		"new-itemproperty" +
 		"\t\x9b\n" +
 		"new-service" +
-		"\t\x9a\n" +
+		"\t\x9b\n" +
+		"ninja" +
+		"\t\x83\n" +
 		"nix profile" +
-		"\t\x85\n" +
+		"\t\x86\n" +
 		"nix run" +
-		"\t\x84\x85\n" +
+		"\t\x85\x86\n" +
 		"nix shell" +
-		"\t\x84\x85\n" +
+		"\t\x85\x86\n" +
 		"nix-env" +
-		"\t\x02i\x84\n" +
+		"\t\x02i\x85\n" +
 		"nix-shell" +
-		"\t\x84\n" +
+		"\t\x85\n" +
 		"node" +
-		"\t\x80\x83\n" +
+		"\t\x80\x83\x84\n" +
 		"nodejs" +
 		"\t\x80\n" +
 		"npm" +
-		"\t\x88\x8c" +
-		"\x02--no-st\x8a" +
-		"\x02--stric\x8a\n" +
+		"\t\x89\x8d" +
+		"\x02--no-st\x8b" +
+		"\x02--stric\x8b\n" +
 		"npm adduser" +
-		"\t\x02--regis\x89\n" +
+		"\t\x02--regis\x8a\n" +
+		"npm ci" +
+		"\t\x83\n" +
 		"npm config" +
-		"\t\x89\x8a\n" +
+		"\t\x8a\x8b\n" +
 		"npm exec" +
-		"\t\x84\x85\n" +
+		"\t\x85\x86\n" +
 		"npm install" +
-		"\t\x83\x84\x85" +
-		"\x02--unsaf\x8f\n" +
+		"\t\x83\x84\x85\x86" +
+		"\x02--unsaf\x90\n" +
 		"npm login" +
-		"\t\x02--regis\x89\n" +
+		"\t\x02--regis\x8a\n" +
+		"npm run" +
+		"\t\x83\n" +
 		"npm set" +
-		"\t\x89\x8a\n" +
+		"\t\x8a\x8b\n" +
 		"npx" +
-		"\t\x84\x85\x88\x8d\n" +
+		"\t\x85\x86\x89\x8e\n" +
 		"nuget sources" +
-		"\t\x89\n" +
+		"\t\x8a\n" +
 		"nvim" +
 		"\t\x80\n" +
 		"opencode mcp" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"osascript" +
-		"\t\x01login\x9a\n" +
+		"\t\x01login\x9b\n" +
 		"pacman" +
-		"\t\x02U\x84\n" +
+		"\t\x02U\x85\n" +
 		"passwd" +
-		"\t\x9b\n" +
+		"\t\x9c\n" +
 		"pdm" +
-		"\t\x87\x8c\n" +
+		"\t\x88\x8d\n" +
 		"pdm add" +
-		"\t\x84\n" +
+		"\t\x85\n" +
 		"perl" +
-		"\t\x80\x83" +
-		"\x02i\x94" +
-		"\x02p\x94\n" +
+		"\t\x80\x84" +
+		"\x02i\x95" +
+		"\x02p\x95\n" +
 		"php" +
-		"\t\x80\x83\n" +
+		"\t\x80\x84\n" +
 		"pip" +
-		"\t\x87\x8c" +
-		"\x02--trust\x8a\n" +
+		"\t\x88\x8d" +
+		"\x02--trust\x8b\n" +
 		"pip config" +
-		"\t\x89\n" +
-		"pip install" +
-		"\t\x83\x84\n" +
-		"pip-compile" +
-		"\t\x87\n" +
-		"pip3" +
-		"\t\x87\x8c" +
-		"\x02--trust\x8a\n" +
-		"pip3 install" +
-		"\t\x83\x84\n" +
-		"pipx" +
-		"\t\x87\x8c\n" +
-		"pipx inject" +
-		"\t\x84\n" +
-		"pipx install" +
-		"\t\x83\x84\n" +
-		"pipx run" +
-		"\t\x84\n" +
-		"pixi add" +
-		"\t\x84\n" +
-		"pkexec" +
-		"\t\x9e\n" +
-		"pm2 startup" +
-		"\t\x9a\n" +
-		"pnpm" +
-		"\t\x88\x8c\n" +
-		"pnpm config" +
 		"\t\x8a\n" +
-		"pnpm exec" +
-		"\t\x84\x85\n" +
-		"pnpm install" +
+		"pip install" +
 		"\t\x83\x84\x85\n" +
-		"pnpx" +
+		"pip-compile" +
 		"\t\x88\n" +
+		"pip3" +
+		"\t\x88\x8d" +
+		"\x02--trust\x8b\n" +
+		"pip3 install" +
+		"\t\x83\x84\x85\n" +
+		"pipx" +
+		"\t\x88\x8d\n" +
+		"pipx inject" +
+		"\t\x85\n" +
+		"pipx install" +
+		"\t\x84\x85\n" +
+		"pipx run" +
+		"\t\x85\n" +
+		"pixi add" +
+		"\t\x85\n" +
+		"pkexec" +
+		"\t\x9f\n" +
+		"pm2 startup" +
+		"\t\x9b\n" +
+		"pnpm" +
+		"\t\x89\x8d\n" +
+		"pnpm config" +
+		"\t\x8b\n" +
+		"pnpm exec" +
+		"\t\x85\x86\n" +
+		"pnpm install" +
+		"\t\x83\x84\x85\x86\n" +
+		"pnpx" +
+		"\t\x89\n" +
 		"podman build" +
-		"\t\x84\n" +
+		"\t\x85\n" +
 		"podman pull" +
-		"\t\x02--tls-v\x8a\n" +
+		"\t\x02--tls-v\x8b\n" +
 		"poetry" +
-		"\t\x87\x8c\n" +
+		"\t\x88\x8d\n" +
 		"poetry add" +
-		"\t\x84\n" +
+		"\t\x85\n" +
 		"poetry config" +
-		"\t\x01repos\x89\n" +
+		"\t\x01repos\x8a\n" +
 		"powershell" +
 		"\t\x80\n" +
 		"pwsh" +
@@ -17670,11 +17731,11 @@ var all = []packindex.Pack{
 		"pypy3" +
 		"\t\x80\n" +
 		"python" +
-		"\t\x80\x83\x87\n" +
+		"\t\x80\x83\x84\x88\n" +
 		"python2" +
 		"\t\x80\n" +
 		"python3" +
-		"\t\x80\x83\x87\n" +
+		"\t\x80\x83\x84\x88\n" +
 		"python3.10" +
 		"\t\x80\n" +
 		"python3.11" +
@@ -17688,127 +17749,135 @@ var all = []packindex.Pack{
 		"python3.9" +
 		"\t\x80\n" +
 		"qwen extensions" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"qwen mcp" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"rc-update add" +
-		"\t\x9a\n" +
+		"\t\x9b\n" +
 		"reg add" +
-		"\t\x9a\n" +
+		"\t\x9b\n" +
 		"register-scheduledtask" +
-		"\t\x9a\n" +
+		"\t\x9b\n" +
 		"rpm" +
-		"\t\x02--nosig\x8a" +
-		"\x02U\x83\x84" +
-		"\x02i\x83\x84\x8a\n" +
+		"\t\x02--nosig\x8b" +
+		"\x02U\x84\x85" +
+		"\x02i\x84\x85\x8b\n" +
 		"ruby" +
-		"\t\x80\x83\n" +
+		"\t\x80\x84\n" +
 		"sc create" +
-		"\t\x9a\n" +
+		"\t\x9b\n" +
 		"schtasks" +
-		"\t\x9a\n" +
+		"\t\x9b\n" +
 		"sed" +
-		"\t\x02i--in-pl\x94\n" +
-		"setcap" +
-		"\t\x9b\n" +
-		"setenforce 0" +
-		"\t\x9d\n" +
-		"sh" +
-		"\t\x80\x83" +
-		"\x02p\x9b\n" +
-		"skopeo copy" +
-		"\t\x02--src-t\x8a\n" +
-		"snap install" +
-		"\t\x84" +
-		"\x02--dange\x8a\n" +
-		"source" +
-		"\t\x80\x83\x84\n" +
-		"sponge" +
-		"\t\x94\n" +
-		"ssh-copy-id" +
-		"\t\x9b\n" +
-		"su" +
+		"\t\x02i--in-pl\x95\n" +
+		"set-executionpolicy" +
 		"\t\x9e\n" +
-		"sudo" +
-		"\t\x83\x8f\x9e\n" +
-		"sysadminctl" +
+		"set-itemproperty" +
 		"\t\x9b\n" +
+		"set-mppreference" +
+		"\t\x9e\n" +
+		"setcap" +
+		"\t\x9c\n" +
+		"setenforce 0" +
+		"\t\x9e\n" +
+		"sh" +
+		"\t\x80\x83\x84" +
+		"\x02p\x9c\n" +
+		"skopeo copy" +
+		"\t\x02--src-t\x8b\n" +
+		"snap install" +
+		"\t\x85" +
+		"\x02--dange\x8b\n" +
+		"source" +
+		"\t\x80\x84\x85\n" +
+		"sponge" +
+		"\t\x95\n" +
+		"ssh-copy-id" +
+		"\t\x9c\n" +
+		"su" +
+		"\t\x9f\n" +
+		"sudo" +
+		"\t\x84\x90\x9f\n" +
+		"sysadminctl" +
+		"\t\x9c\n" +
 		"sysctl" +
-		"\t\x9d\n" +
+		"\t\x9e\n" +
 		"systemctl edit" +
-		"\t\x9a\n" +
+		"\t\x9b\n" +
 		"systemctl enable" +
-		"\t\x9a\n" +
+		"\t\x9b\n" +
 		"systemctl link" +
-		"\t\x9a\n" +
+		"\t\x9b\n" +
 		"systemd-run" +
-		"\t\x02--on-ac\x9a" +
-		"\x02--on-bo\x9a" +
-		"\x02--on-ca\x9a" +
-		"\x02--on-st\x9a" +
-		"\x02--on-un\x9a" +
-		"\x02--timer\x9a\n" +
+		"\t\x02--on-ac\x9b" +
+		"\x02--on-bo\x9b" +
+		"\x02--on-ca\x9b" +
+		"\x02--on-st\x9b" +
+		"\x02--on-un\x9b" +
+		"\x02--timer\x9b\n" +
 		"tcsh" +
 		"\t\x80\n" +
 		"terraform init" +
-		"\t\x84\n" +
+		"\t\x85\n" +
 		"tofu init" +
-		"\t\x84\n" +
+		"\t\x85\n" +
 		"update-alternatives" +
-		"\t\x02--insta\x9a\n" +
+		"\t\x02--insta\x9b\n" +
 		"update-rc.d" +
-		"\t\x9a\n" +
-		"useradd" +
 		"\t\x9b\n" +
+		"useradd" +
+		"\t\x9c\n" +
 		"usermod" +
-		"\t\x01admin\x9b" +
-		"\x01root\x9b" +
-		"\x01sudo\x9b" +
-		"\x01wheel\x9b\n" +
+		"\t\x01admin\x9c" +
+		"\x01root\x9c" +
+		"\x01sudo\x9c" +
+		"\x01wheel\x9c\n" +
 		"uv" +
-		"\t\x87\x8c" +
-		"\x02--allow\x8a\n" +
+		"\t\x88\x8d" +
+		"\x02--allow\x8b\n" +
 		"uv add" +
-		"\t\x84\n" +
+		"\t\x85\n" +
 		"uv pip" +
-		"\t\x83\x84\n" +
+		"\t\x84\x85\n" +
 		"uv run" +
-		"\t\x84\n" +
+		"\t\x85\n" +
+		"uv sync" +
+		"\t\x83\n" +
 		"uv tool" +
-		"\t\x84\n" +
+		"\t\x85\n" +
 		"uvx" +
-		"\t\x84\x87\n" +
+		"\t\x85\x88\n" +
 		"vagrant box" +
-		"\t\x84\n" +
+		"\t\x85\n" +
 		"vim" +
 		"\t\x80\n" +
 		"visudo" +
-		"\t\x9b\n" +
+		"\t\x9c\n" +
 		"wasmtime" +
-		"\t\x84\n" +
+		"\t\x85\n" +
 		"wget" +
-		"\t\x81\x98\n" +
+		"\t\x81\x99\n" +
 		"yarn" +
-		"\t\x88\x8c\n" +
+		"\t\x89\x8d\n" +
 		"yarn config" +
-		"\t\x8a\n" +
+		"\t\x8b\n" +
 		"yarn exec" +
-		"\t\x84\n" +
+		"\t\x85\n" +
 		"yarn install" +
-		"\t\x83\x84\x85\n" +
+		"\t\x83\x84\x85\x86\n" +
 		"yum" +
-		"\t\x02--nogpg\x8a\n" +
+		"\t\x02--nogpg\x8b\n" +
 		"yum install" +
-		"\t\x83\x84\n" +
+		"\t\x84\x85\n" +
 		"yum localinstall" +
-		"\t\x84\n" +
+		"\t\x85\n" +
 		"zsh" +
-		"\t\x80\x83\n" +
+		"\t\x80\x84\n" +
 		"zypper" +
-		"\t\x02--no-gp\x8a\n" +
+		"\t\x02--no-gp\x8b\n" +
 		"zypper install" +
-		"\t\x84" +
-		"\x02--allow\x8a\n", Hooks: []packindex.Hook{
+		"\t\x85" +
+		"\x02--allow\x8b\n", Hooks: []packindex.Hook{
 		{Name: "no-download-into-shell", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Text: "|" +
 			"\x05\x05\x05>(" +
 			"\x05curl" +
@@ -18115,6 +18184,55 @@ var all = []packindex.Pack{
 			"ask[This builds or runs code that was cloned a moment ago from an unusual host. Do you know it?" +
 			"\x02#git clone https://example.com/x.git" +
 			"\x04ls x"},
+		{Name: "ask-before-building-what-was-cloned", On: on0, Phase: 2, Decide: 2, Counts: &packindex.Counts{Marks: []grapnel.Kind{"tool.after"}, Begins: "\x00git clone\t\x80\n"}, Needs: match.Needs{Program: true}, Hook: "Ȁ" +
+			"\x15\x04\x17\x04make" +
+			"\x05gmake" +
+			"\x05cmake" +
+			"\x05meson" +
+			"\x05ninja" +
+			"\vnpm install" +
+			"\x06npm ci" +
+			"\anpm run" +
+			"\fyarn install" +
+			"\fpnpm install" +
+			"\vpip install" +
+			"\fpip3 install" +
+			"\auv sync" +
+			"\x06python" +
+			"\apython3" +
+			"\x02sh" +
+			"\x04bash" +
+			"\x04node" +
+			"\vcargo build" +
+			"\tcargo run" +
+			"\rcargo install" +
+			"\x06go run" +
+			"\x03" +
+			"*/*" +
+			"\x01\x15\a\x01\n" +
+			"tool.after\x84" +
+			"\x10\x01\tgit clone" +
+			"\x01\x01*" +
+			"\x01\x80" +
+			"\x10\r\n" +
+			"github.com\n" +
+			"gitlab.com" +
+			"\rbitbucket.org" +
+			"\fcodeberg.org" +
+			"\tgit.sr.ht" +
+			"\t*.gnu.org" +
+			"\x11*.freedesktop.org" +
+			"\v*.gnome.org" +
+			"\f*.kernel.org" +
+			"\x12*.googlesource.com" +
+			"\x0ehuggingface.co" +
+			"\v*.azure.com" +
+			"\tlocalhost\x80\x80\x8a\x97\x8c\xa3" +
+			"\x03" +
+			"\x05below" +
+			"\x03" +
+			"askZThis builds or runs code that was cloned a while ago from an unusual host. Do you know it?" +
+			"\x01\x16git -C x log --oneline"},
 		{Name: "ask-before-running-what-was-fetched", On: on0, Phase: 2, Decide: 2, Counts: &packindex.Counts{Marks: []grapnel.Kind{"tool.before", "tool.after"}, Begins: "\x00aria2c\t\x80\ncurl\t\x80\nwget\t\x80\n"}, Needs: match.Needs{Program: true}, Hook: "Ȁ" +
 			"\x15\x04\"" +
 			"\x02sh" +
@@ -21746,7 +21864,7 @@ var all = []packindex.Pack{
 			"\x03" +
 			"askOA program reads this file at its start, and runs this code each time. Write it?"},
 		{Name: "ask-before-schedule", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x98\x80" +
-			"\x05\x04 " +
+			"\x05\x04\"" +
 			"\acrontab" +
 			"\x02at" +
 			"\x05batch" +
@@ -21775,6 +21893,8 @@ var all = []packindex.Pack{
 			"\x19osascript -e *login?item*" +
 			"\x1cdefaults write *loginwindow*" +
 			"\rreg add *Run*" +
+			"\x16New-ItemProperty *Run*" +
+			"\x16Set-ItemProperty *Run*" +
 			"\x1dupdate-alternatives --install" +
 			"\x1bconfig.sh --url * --token *" +
 			"\rrc-update add" +
@@ -21841,11 +21961,13 @@ var all = []packindex.Pack{
 			"\x03" +
 			"askOThis opens data or machines in a cloud account to the whole internet. Allow it?"},
 		{Name: "ask-before-weakening-the-system", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x98\x80" +
-			"\x05\x04\a\x06insmod" +
+			"\x05\x04\n" +
+			"\x06insmod" +
 			"\bmodprobe" +
 			"\x16sysctl *ptrace_scope=0" +
 			"\x12sysctl *va_space=0" +
-			"\fsetenforce 0" +
+			"\fsetenforce 0+Set-MpPreference -DisableRealtimeMonitoring" +
+			"\x1fAdd-MpPreference -ExclusionPath)Set-ExecutionPolicy * -Scope LocalMachine" +
 			"\vaa-teardown\n" +
 			"aa-disable" +
 			"\x01\x04\x06\x17modprobe --show-depends" +
