@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -123,6 +125,7 @@ func (c *console) printShort(list []hooks.Hook, since string, all bool) {
 		return all || packOf(h) == "" || h.State == hooks.Off || h.Matched != nil && h.Matched.Times > 0
 	}
 	c.printHead(list, since)
+	list = bySource(list)
 	column := 0
 	for i := range list {
 		if shown(&list[i]) {
@@ -151,6 +154,15 @@ func (c *console) printShort(list []hooks.Hook, since string, all bool) {
 			counted = 0
 		}
 	}
+}
+
+// bySource returns the hooks with those of one source together. Priorities can separate them.
+func bySource(list []hooks.Hook) []hooks.Hook {
+	first := map[string]int{}
+	for i := range slices.Backward(list) {
+		first[list[i].Source] = i
+	}
+	return slices.SortedStableFunc(slices.Values(list), func(a, b hooks.Hook) int { return cmp.Compare(first[a.Source], first[b.Source]) })
 }
 
 // maxName is the maximum width of the column of names.
