@@ -130,6 +130,7 @@ type codeScan struct {
 	name     string
 	at       place
 	calls    int
+	begin    int               // of the current call
 	aliases  map[string]string // what findAlias found; see maxNames
 	modules  string            // modules that the code loads by a literal string: import_module("os")
 }
@@ -310,6 +311,7 @@ func (c *codeScan) call(path string, begin, end int) int {
 			return end
 		}
 	}
+	c.begin = begin
 	if row := c.knownCall(last, owner, begin); row != nil {
 		args, _ := c.arguments(i, shut, 0)
 		c.calls++
@@ -438,6 +440,14 @@ func (c *codeScan) methods(last, owner string, begin, end int) bool {
 			}
 		}
 		return false
+	}
+	if c.language == "python" && has("unlink rmdir", last) && owner != "" && owner != "os" && t[begin] != '.' {
+		if name := t[begin : strings.LastIndexByte(t[begin:end], '.')+begin]; isName(name) { // p.unlink()
+			c.calls++
+			c.begin = begin
+			c.deletes("", name)
+			return false
+		}
 	}
 	if c.language == "python" && owner == "" && t[begin] == '.' && has("unlink rmdir write_text write_bytes read_text read_bytes open touch rename", last) {
 		open := strings.LastIndex(t[:begin], "Path(")

@@ -1,6 +1,9 @@
 package shell
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // A deed is the effect of a call.
 type deed byte
@@ -13,6 +16,7 @@ const (
 	deleteTree      // rm -rf
 	deleteFile      // rm
 	deleteOpts      // rm, with -r if the options of the call request it
+	deleteEach      // the first argument is the name of a function that deletes, the second a list
 	moveFile
 	readFile
 	writeFile
@@ -91,6 +95,7 @@ var codeTable = []known{
 	{"php", "system exec shell_exec passthru popen proc_open pcntl_exec", "", runLine},
 	{"php", "eval assert create_function", "", runCode},
 	{"php", "unlink rmdir", "", deleteFile},
+	{"php", "array_map", "", deleteEach},
 	{"php", "rename", "", moveFile},
 	{"php", "file_get_contents readfile file", "", readFile},
 	{"php", "file_put_contents", "", writeFile},
@@ -172,6 +177,10 @@ func (c *codeScan) do(what deed, name string, args []argument) {
 		c.files("rm", "-rf", args)
 	case deleteFile:
 		c.files("rm", "", args)
+	case deleteEach:
+		if has("unlink rmdir", first.text) && len(args) > 1 {
+			c.deletes("", args[1].source)
+		}
 	case deleteOpts:
 		options, all := "", ""
 		for _, a := range args[1:] {
@@ -279,19 +288,21 @@ func homeOf(source string) bool {
 	return false
 }
 
-// files records a command that does the same with files as the function: rm or mv.
+// files records commands that do the same with files as the function: rm or mv.
 func (c *codeScan) files(program, options string, args []argument) {
-	words := []Word{{Text: program, Literal: true}}
-	if options != "" && options != "-" {
-		words = append(words, Word{Text: options, Literal: true})
-	}
+	var words []Word
 	for _, a := range args {
 		switch {
 		case a.isList:
 			for _, b := range a.list {
 				words = append(words, c.argumentWord(b))
 			}
-		case a.key == "" || a.literal:
+		case a.literal:
+			words = append(words, c.argumentWord(a))
+		case a.key == "":
+			if program == "rm" && c.deletes(options, a.source) {
+				continue
+			}
 			word := c.argumentWord(a)
 			if word.c != nil {
 				word.c.operand = true
@@ -299,7 +310,30 @@ func (c *codeScan) files(program, options string, args []argument) {
 			words = append(words, word)
 		}
 	}
-	c.command(words, c.at)
+	if len(words) > 0 {
+		c.filesCommand(program, options, words)
+	}
+}
+
+func (c *codeScan) filesCommand(program, options string, words []Word) {
+	before := []Word{{Text: program, Literal: true}}
+	if options != "" && options != "-" {
+		before = append(before, Word{Text: options, Literal: true})
+	}
+	c.command(append(before, words...), c.at)
+}
+
+// deletes records the deletion of what an expression may be, and reports whether that is known.
+func (c *codeScan) deletes(options, expr string) bool {
+	list := c.followed(expr, c.begin)
+	for _, p := range list {
+		with := options
+		if p.deep && p.only == nil {
+			with = cmp.Or(options, "-r")
+		}
+		c.filesCommand("rm", with, []Word{p.word(c)})
+	}
+	return list != nil
 }
 
 // opens records a file that the code reads, writes or runs. The file is added to the command of
