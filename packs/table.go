@@ -10,18 +10,18 @@ import (
 
 // all lists the packs in alphabetical order.
 var all = []packindex.Pack{
-	{Name: "destructive", Version: 8, Digest: "6635a6c2810285d643fa71c852049999e569cc297d84d7e9e070f123b90acc48", Begins: "[a-za-z_:.%]" +
-		"\t\x96\n" +
+	{Name: "destructive", Version: 8, Digest: "46df2e54c3e0a4944d3509a171836ea9369049fa008fd6377db99650a495ef0b", Begins: "[a-za-z_:.%]" +
+		"\t\x94\n" +
 		"bomb*" +
-		"\t\x96\n" +
+		"\t\x94\n" +
 		"cpio /" +
-		"\t\x91\n" +
+		"\t\x8f\n" +
 		"fork*" +
-		"\t\x96\n" +
+		"\t\x94\n" +
 		"kafka-consumer-groups*" +
-		"\t\xae\n" +
+		"\t\xad\n" +
 		"kafka-delete-records*" +
-		"\t\xae\n" +
+		"\t\xad\n" +
 		"mkfs*" +
 		"\t\x8d\n" +
 		"newfs*" +
@@ -29,203 +29,201 @@ var all = []packindex.Pack{
 		"takeown /f" +
 		"\t\x8e\n" +
 		"\x00alembic downgrade" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"aliyun" +
-		"\t\xba\xbb\n" +
+		"\t\xb9\xba\n" +
 		"amplify delete" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"anaconda remove" +
-		"\t\xa7\n" +
+		"\t\xa6\n" +
 		"ansible" +
-		"\t\x02a\xbd" +
-		"\x02m\xbd\n" +
+		"\t\x02a\xbc" +
+		"\x02m\xbc\n" +
 		"apk del" +
-		"\t\x97\n" +
+		"\t\x96\n" +
 		"apprunner" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"apt purge" +
-		"\t\x97\n" +
+		"\t\x96\n" +
 		"apt remove" +
-		"\t\x97\n" +
+		"\t\x96\n" +
 		"apt-get autoremove" +
-		"\t\x02--allow\x97\n" +
+		"\t\x02--allow\x96\n" +
 		"apt-get purge" +
-		"\t\x97\n" +
+		"\t\x96\n" +
 		"apt-get remove" +
-		"\t\x97\n" +
+		"\t\x96\n" +
 		"argocd app" +
-		"\t\xb7\n" +
+		"\t\xb6\n" +
 		"argocd cluster" +
-		"\t\xb7\n" +
+		"\t\xb6\n" +
 		"argocd proj" +
-		"\t\xb7\n" +
+		"\t\xb6\n" +
 		"artisan db:wipe" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"artisan migrate:fresh" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"artisan migrate:refresh" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"artisan migrate:reset" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"atlas clusters" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"atlas schema" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"atrm" +
-		"\t\x91\n" +
+		"\t\x8f\n" +
 		"auditctl" +
-		"\t\x02D\x98\n" +
+		"\t\x02D\x97\n" +
 		"auditctl 0" +
-		"\t\x02e\x98\n" +
-		"awk" +
-		"\t\x01syste\x8f\n" +
+		"\t\x02e\x97\n" +
 		"aws" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"aws autoscaling" +
-		"\t\x02--desir\xbb" +
-		"\x02--min-s\xbb\n" +
+		"\t\x02--desir\xba" +
+		"\x02--min-s\xba\n" +
 		"aws backup" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"aws cloudformation" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"aws cloudtrail" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"aws configservice" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"aws docdb" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"aws dynamodb" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"aws ec2" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"aws ecs" +
-		"\t\xba" +
-		"\x02--desir\xbb\n" +
+		"\t\xb9" +
+		"\x02--desir\xba\n" +
 		"aws efs" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"aws eks" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"aws elasticache" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"aws es" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"aws glacier" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"aws guardduty" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"aws kms" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"aws logs" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"aws neptune" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"aws opensearch" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"aws organizations" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"aws rds" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"aws redshift" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"aws route53" +
-		"\t\xba\xbb\n" +
+		"\t\xb9\xba\n" +
 		"aws route53domains" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"aws s3" +
-		"\t\xbb" +
-		"\x02--delet\xba" +
-		"\x02--force\xba" +
-		"\x02--recur\xba\n" +
+		"\t\xba" +
+		"\x02--delet\xb9" +
+		"\x02--force\xb9" +
+		"\x02--recur\xb9\n" +
 		"aws s3api" +
-		"\t\xba\xbb\n" +
+		"\t\xb9\xba\n" +
 		"aws secretsmanager" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"aws-nuke" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"az" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"az account" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"az ad" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"az aks" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"az cosmosdb" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"az group" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"az keyvault" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"az sql" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"az storage" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"az vm" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"azcopy remove" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"azd down" +
-		"\t\xbc\n" +
+		"\t\xbb\n" +
 		"azd up" +
-		"\t\x02--force\xbd\n" +
+		"\t\x02--force\xbc\n" +
 		"badblocks" +
 		"\t\x02w\x8d\n" +
 		"bash" +
-		"\t\x96\n" +
+		"\t\x94\n" +
 		"bcdedit" +
-		"\t\x91\n" +
+		"\t\x8f\n" +
 		"beeline" +
-		"\t\xa8\xab\n" +
+		"\t\xa7\xaa\n" +
 		"bfg" +
-		"\t\x9c\n" +
+		"\t\x9b\n" +
 		"blkdiscard" +
 		"\t\x8d\n" +
 		"boom" +
-		"\t\x96\n" +
+		"\t\x94\n" +
 		"borg delete" +
-		"\t\xaf\n" +
+		"\t\xae\n" +
 		"borg prune" +
-		"\t\xaf\n" +
+		"\t\xae\n" +
 		"bosh delete-deployment" +
-		"\t\xbc\n" +
+		"\t\xbb\n" +
 		"bq" +
-		"\t\xa8\xab\n" +
+		"\t\xa7\xaa\n" +
 		"bq rm" +
-		"\t\xbb" +
-		"\x02f\xba" +
-		"\x02r\xba\n" +
+		"\t\xba" +
+		"\x02f\xb9" +
+		"\x02r\xb9\n" +
 		"btrfs device" +
 		"\t\x8d\n" +
 		"btrfs subvolume" +
 		"\t\x8d\n" +
 		"bun publish" +
-		"\t\xa7\n" +
+		"\t\xa6\n" +
 		"bw delete" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"caprover apprm" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"cargo owner" +
-		"\t\x02--remov\xa7\n" +
+		"\t\x02--remov\xa6\n" +
 		"cargo publish" +
-		"\t\xa7\n" +
+		"\t\xa6\n" +
 		"cargo yank" +
-		"\t\xa7\n" +
+		"\t\xa6\n" +
 		"cat" +
 		"\t\x01dev\x8d\n" +
 		"cdk deploy" +
-		"\t\x02--requi\xbd\n" +
+		"\t\x02--requi\xbc\n" +
 		"cdk destroy" +
-		"\t\xbc\n" +
+		"\t\xbb\n" +
 		"cdktf destroy" +
-		"\t\xbc\n" +
+		"\t\xbb\n" +
 		"cf" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"cf delete" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"cfdisk" +
 		"\t\x8d\n" +
 		"changeset publish" +
-		"\t\xa7\n" +
+		"\t\xa6\n" +
 		"chattr" +
 		"\t\x8e\n" +
 		"chflags" +
@@ -233,7 +231,7 @@ var all = []packindex.Pack{
 		"chgrp" +
 		"\t\x02R--recur\x8e\n" +
 		"chkconfig" +
-		"\t\x97\n" +
+		"\t\x96\n" +
 		"chmod" +
 		"\t\x8e\n" +
 		"chown" +
@@ -241,9 +239,9 @@ var all = []packindex.Pack{
 		"\x01usr\x8e" +
 		"\x02R--recur\x8e\n" +
 		"chpasswd" +
-		"\t\x91\n" +
+		"\t\x8f\n" +
 		"chroot" +
-		"\t\xb6\n" +
+		"\t\xb5\n" +
 		"cipher" +
 		"\t\x8b\n" +
 		"clear-content" +
@@ -251,47 +249,47 @@ var all = []packindex.Pack{
 		"clear-disk" +
 		"\t\x8d\n" +
 		"clickhouse" +
-		"\t\xa8\xab\n" +
+		"\t\xa7\xaa\n" +
 		"clickhouse-client" +
-		"\t\xa8\xab\n" +
+		"\t\xa7\xaa\n" +
 		"cloud-nuke" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"cockroach" +
-		"\t\xa8\xab\n" +
+		"\t\xa7\xaa\n" +
 		"colima delete" +
-		"\t\xb5\n" +
+		"\t\xb4\n" +
 		"conda remove" +
-		"\t\x02--all\xa7\n" +
+		"\t\x02--all\xa6\n" +
 		"consul kv" +
-		"\t\xae\n" +
+		"\t\xad\n" +
 		"convox apps" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"copilot" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"cp" +
 		"\t\x8b" +
-		"\x01bin\x91" +
-		"\x01boot\x91" +
+		"\x01bin\x8f" +
+		"\x01boot\x8f" +
 		"\x01dev\x8d" +
 		"\x01disk\x8d" +
-		"\x01etc\x91" +
-		"\x01lib\x91" +
+		"\x01etc\x8f" +
+		"\x01lib\x8f" +
 		"\x01nvme\x8d" +
-		"\x01sbin\x91" +
-		"\x01usr\x91\n" +
+		"\x01sbin\x8f" +
+		"\x01usr\x8f\n" +
 		"cqlsh" +
-		"\t\xa8\xab\n" +
+		"\t\xa7\xaa\n" +
 		"crane delete" +
-		"\t\xb5\n" +
+		"\t\xb4\n" +
 		"crictl rm" +
-		"\t\x02a\xb7\n" +
+		"\t\x02a\xb6\n" +
 		"crictl rmi" +
-		"\t\x02--prune\xb7\n" +
+		"\t\x02--prune\xb6\n" +
 		"crontab" +
-		"\t\x01null\x91" +
-		"\x02r\x91\n" +
+		"\t\x01null\x8f" +
+		"\x02r\x8f\n" +
 		"crossplane" +
-		"\t\xbc\n" +
+		"\t\xbb\n" +
 		"cryptsetup erase" +
 		"\t\x8d\n" +
 		"cryptsetup luksErase" +
@@ -305,26 +303,26 @@ var all = []packindex.Pack{
 		"cryptsetup reencrypt" +
 		"\t\x8d\n" +
 		"csrutil disable" +
-		"\t\x91\n" +
+		"\t\x8f\n" +
 		"curl" +
-		"\t\x01_dele\xb3" +
-		"\x02X--reque\xb3\n" +
+		"\t\x01_dele\xb2" +
+		"\x02X--reque\xb2\n" +
 		"datadog-ci" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"dbmate drop" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"dd" +
-		"\t\x8b\x8d\x91\n" +
+		"\t\x8b\x8d\x8f\n" +
 		"del" +
 		"\t\x80\x81\x82\x83\x84\x85\n" +
 		"delgroup" +
-		"\t\x91\n" +
+		"\t\x8f\n" +
 		"deluser" +
-		"\t\x91\n" +
+		"\t\x8f\n" +
 		"deno publish" +
-		"\t\xa7\n" +
+		"\t\xa6\n" +
 		"diesel database" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"diskpart" +
 		"\t\x8d\n" +
 		"diskutil" +
@@ -340,141 +338,141 @@ var all = []packindex.Pack{
 		"diskutil zeroDisk" +
 		"\t\x8d\n" +
 		"django-admin flush" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"dmsetup" +
 		"\t\x8d\n" +
 		"dnf remove" +
-		"\t\x97\n" +
+		"\t\x96\n" +
 		"docker builder" +
-		"\t\x02--all\xb5" +
-		"\x02a\xb5\n" +
+		"\t\x02--all\xb4" +
+		"\x02a\xb4\n" +
 		"docker buildx" +
-		"\t\x02--all\xb5" +
-		"\x02a\xb5\n" +
+		"\t\x02--all\xb4" +
+		"\x02a\xb4\n" +
 		"docker compose" +
-		"\t\x02--privi\xb6" +
-		"\x02--rmi\xb5" +
-		"\x02f--force\xb5" +
-		"\x02v\xb5" +
-		"\x02v--volum\xb5" +
-		"\x02vv--volum\xb5\n" +
+		"\t\x02--privi\xb5" +
+		"\x02--rmi\xb4" +
+		"\x02f--force\xb4" +
+		"\x02v\xb4" +
+		"\x02v--volum\xb4" +
+		"\x02vv--volum\xb4\n" +
 		"docker config" +
-		"\t\xb5\n" +
+		"\t\xb4\n" +
 		"docker container" +
-		"\t\xb5" +
-		"\x02--privi\xb6" +
-		"\x02v\xb6\n" +
+		"\t\xb4" +
+		"\x02--privi\xb5" +
+		"\x02v\xb5\n" +
 		"docker context" +
-		"\t\xb5\n" +
+		"\t\xb4\n" +
 		"docker create" +
-		"\t\x02--privi\xb6" +
-		"\x02v--volum\xb6\n" +
+		"\t\x02--privi\xb5" +
+		"\x02v--volum\xb5\n" +
 		"docker exec" +
-		"\t\x02--privi\xb6\n" +
+		"\t\x02--privi\xb5\n" +
 		"docker image" +
-		"\t\xb5\n" +
+		"\t\xb4\n" +
 		"docker kill" +
-		"\t\xb5\n" +
+		"\t\xb4\n" +
 		"docker network" +
-		"\t\xb5\n" +
+		"\t\xb4\n" +
 		"docker node" +
-		"\t\xb5\n" +
+		"\t\xb4\n" +
 		"docker plugin" +
-		"\t\xb5\n" +
+		"\t\xb4\n" +
 		"docker push" +
-		"\t\x02a--all-t\xb5\n" +
+		"\t\x02a--all-t\xb4\n" +
 		"docker rm" +
-		"\t\xb5\n" +
+		"\t\xb4\n" +
 		"docker rmi" +
-		"\t\xb5\n" +
+		"\t\xb4\n" +
 		"docker run" +
-		"\t\x02--cap-a\xb6" +
-		"\x02--devic\xb6" +
-		"\x02--mount\xb6" +
-		"\x02--pid\xb6" +
-		"\x02--privi\xb6" +
-		"\x02v--volum\xb6\n" +
+		"\t\x02--cap-a\xb5" +
+		"\x02--devic\xb5" +
+		"\x02--mount\xb5" +
+		"\x02--pid\xb5" +
+		"\x02--privi\xb5" +
+		"\x02v--volum\xb5\n" +
 		"docker secret" +
-		"\t\xb5\n" +
+		"\t\xb4\n" +
 		"docker service" +
-		"\t\xb5\n" +
+		"\t\xb4\n" +
 		"docker stack" +
-		"\t\xb5\n" +
+		"\t\xb4\n" +
 		"docker stop" +
-		"\t\xb5\n" +
+		"\t\xb4\n" +
 		"docker swarm" +
-		"\t\x02--force\xb5" +
-		"\x02f\xb5\n" +
+		"\t\x02--force\xb4" +
+		"\x02f\xb4\n" +
 		"docker system" +
-		"\t\xb5\n" +
+		"\t\xb4\n" +
 		"docker volume" +
-		"\t\xb5\n" +
+		"\t\xb4\n" +
 		"docker-compose down" +
-		"\t\x02--rmi\xb5" +
-		"\x02--volum\xb5" +
-		"\x02v\xb5\n" +
+		"\t\x02--rmi\xb4" +
+		"\x02--volum\xb4" +
+		"\x02v\xb4\n" +
 		"docker-compose rm" +
-		"\t\x02f\xb5" +
-		"\x02v\xb5\n" +
+		"\t\x02f\xb4" +
+		"\x02v\xb4\n" +
 		"docker-machine rm" +
-		"\t\xb5\n" +
+		"\t\xb4\n" +
 		"doctl" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"doctl compute" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"doctl databases" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"doctl kubernetes" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"doctl projects" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"dokku" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"doppler" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"dotnet ef" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"dotnet nuget" +
-		"\t\xa7\n" +
+		"\t\xa6\n" +
 		"dpkg" +
-		"\t\x02--purge\x97" +
-		"\x02P\x97" +
-		"\x02r\x97\n" +
+		"\t\x02--purge\x96" +
+		"\x02P\x96" +
+		"\x02r\x96\n" +
 		"drizzle-kit drop" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"dropdb" +
-		"\t\xa9\xad\n" +
+		"\t\xa8\xac\n" +
 		"dropuser" +
-		"\t\xad\n" +
+		"\t\xac\n" +
 		"drush sql-drop" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"drush sql:drop" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"dscl" +
-		"\t\x91\n" +
+		"\t\x8f\n" +
 		"duckdb" +
-		"\t\xa8\xab\n" +
+		"\t\xa7\xaa\n" +
 		"duplicity" +
-		"\t\xaf\n" +
-		"eas" +
-		"\t\xbb\n" +
-		"eb terminate" +
-		"\t\xbb\n" +
-		"efibootmgr" +
-		"\t\x02B\x91" +
-		"\x02b\x91\n" +
-		"eksctl delete" +
-		"\t\xb7\n" +
-		"etcdctl del" +
 		"\t\xae\n" +
+		"eas" +
+		"\t\xba\n" +
+		"eb terminate" +
+		"\t\xba\n" +
+		"efibootmgr" +
+		"\t\x02B\x8f" +
+		"\x02b\x8f\n" +
+		"eksctl delete" +
+		"\t\xb6\n" +
+		"etcdctl del" +
+		"\t\xad\n" +
 		"etcdctl snapshot" +
-		"\t\xb7\n" +
+		"\t\xb6\n" +
 		"ex" +
 		"\t\x8b\n" +
 		"expo" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"export" +
-		"\t\x98\n" +
+		"\t\x97\n" +
 		"fd" +
 		"\t\x02x\x86\n" +
 		"fdisk" +
@@ -482,1304 +480,1281 @@ var all = []packindex.Pack{
 		"find" +
 		"\t\x80\x81\x82\x83\x84\x85\x86\n" +
 		"firebase" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"firebase database:remove" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"firebase firestore:delete" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"firebase projects:delete" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"firewall-cmd" +
-		"\t\x02--panic\x97\n" +
+		"\t\x02--panic\x96\n" +
 		"flarectl" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"flask db" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"flit publish" +
-		"\t\xa7\n" +
+		"\t\xa6\n" +
 		"flux delete" +
-		"\t\xb7\n" +
+		"\t\xb6\n" +
 		"flux uninstall" +
-		"\t\xb7\n" +
+		"\t\xb6\n" +
 		"fly" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"fly apps" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"fly deploy" +
-		"\t\x02--strat\xbd\n" +
+		"\t\x02--strat\xbc\n" +
 		"fly destroy" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"fly postgres" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"fly scale" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"fly secrets" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"fly volumes" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"flyctl" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"flyctl apps" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"flyctl destroy" +
-		"\t\xbb\n" +
-		"flyctl volumes" +
 		"\t\xba\n" +
+		"flyctl volumes" +
+		"\t\xb9\n" +
 		"flyway clean" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"fn" +
-		"\t\x96\n" +
+		"\t\x94\n" +
 		"format" +
 		"\t\x8d\n" +
 		"format-volume" +
 		"\t\x8d\n" +
 		"ftp" +
-		"\t\xb4\n" +
+		"\t\xb3\n" +
 		"func" +
-		"\t\x96\n" +
-		"gawk" +
-		"\t\x01syste\x8f\n" +
+		"\t\x94\n" +
 		"gcloud" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"gcloud app" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"gcloud bigtable" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"gcloud compute" +
-		"\t\xba\xbb\n" +
+		"\t\xb9\xba\n" +
 		"gcloud container" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"gcloud firestore" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"gcloud kms" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"gcloud organizations" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"gcloud projects" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"gcloud spanner" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"gcloud sql" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"gcloud storage" +
-		"\t\xba\xbb\n" +
+		"\t\xb9\xba\n" +
 		"gdisk" +
 		"\t\x8d\n" +
 		"gem owner" +
-		"\t\x02r\xa7\n" +
+		"\t\x02r\xa6\n" +
 		"gem push" +
-		"\t\xa7\n" +
-		"gem yank" +
-		"\t\xa7\n" +
-		"gh api" +
-		"\t\xa3" +
-		"\x02--metho\xa4\xa6" +
-		"\x02X\xa4\xa5\xa6\n" +
-		"gh codespace" +
-		"\t\xa3\n" +
-		"gh gist" +
-		"\t\xa3\n" +
-		"gh gpg-key" +
-		"\t\xa3\xa4\n" +
-		"gh issue" +
-		"\t\xa3\n" +
-		"gh label" +
-		"\t\xa3\n" +
-		"gh pr" +
-		"\t\x02--admin\xa6\n" +
-		"gh project" +
-		"\t\xa3\n" +
-		"gh release" +
-		"\t\xa3\n" +
-		"gh repo" +
-		"\t\xa3\xa4" +
-		"\x02--visib\xa5\n" +
-		"gh ruleset" +
-		"\t\xa3\n" +
-		"gh secret" +
-		"\t\xa3\n" +
-		"gh ssh-key" +
-		"\t\xa3\xa4\n" +
-		"gh variable" +
-		"\t\xa3\n" +
-		"gh workflow" +
 		"\t\xa6\n" +
+		"gem yank" +
+		"\t\xa6\n" +
+		"gh api" +
+		"\t\xa2" +
+		"\x02--metho\xa3\xa5" +
+		"\x02X\xa3\xa4\xa5\n" +
+		"gh codespace" +
+		"\t\xa2\n" +
+		"gh gist" +
+		"\t\xa2\n" +
+		"gh gpg-key" +
+		"\t\xa2\xa3\n" +
+		"gh issue" +
+		"\t\xa2\n" +
+		"gh label" +
+		"\t\xa2\n" +
+		"gh pr" +
+		"\t\x02--admin\xa5\n" +
+		"gh project" +
+		"\t\xa2\n" +
+		"gh release" +
+		"\t\xa2\n" +
+		"gh repo" +
+		"\t\xa2\xa3" +
+		"\x02--visib\xa4\n" +
+		"gh ruleset" +
+		"\t\xa2\n" +
+		"gh secret" +
+		"\t\xa2\n" +
+		"gh ssh-key" +
+		"\t\xa2\xa3\n" +
+		"gh variable" +
+		"\t\xa2\n" +
+		"gh workflow" +
+		"\t\xa5\n" +
 		"gio trash" +
 		"\t\x02--empty\x8b\n" +
 		"git annex" +
-		"\t\x02--force\x9e\n" +
+		"\t\x02--force\x9d\n" +
 		"git branch" +
-		"\t\x02DfMC--force\x9e" +
-		"\x02dD--delet\x9c\n" +
+		"\t\x02DfMC--force\x9d" +
+		"\x02dD--delet\x9b\n" +
 		"git bundle" +
-		"\t\x9e\n" +
+		"\t\x9d\n" +
 		"git checkout" +
-		"\t\xa2\n" +
+		"\t\xa1\n" +
 		"git checkout-index" +
-		"\t\x02a\x9d" +
-		"\x02f\x9d\n" +
+		"\t\x02a\x9c" +
+		"\x02f\x9c\n" +
 		"git clean" +
-		"\t\x02XX\x9b" +
-		"\x02c\x9b" +
-		"\x02dd\x9b" +
-		"\x02f--force\x9b" +
-		"\x02xx\x9b\n" +
+		"\t\x02XX\x9a" +
+		"\x02c\x9a" +
+		"\x02dd\x9a" +
+		"\x02f--force\x9a" +
+		"\x02xx\x9a\n" +
 		"git commit" +
-		"\t\x02n--no-ve\xa1\n" +
+		"\t\x02n--no-ve\xa0\n" +
 		"git config" +
-		"\t\x99\xa1" +
-		"\x02--remov\xa0" +
-		"\x02--unset\xa0\n" +
+		"\t\x98\xa0" +
+		"\x02--remov\x9f" +
+		"\x02--unset\x9f\n" +
 		"git fast-import" +
-		"\t\x02--force\x9c\n" +
+		"\t\x02--force\x9b\n" +
 		"git filter-branch" +
-		"\t\x9c\n" +
+		"\t\x9b\n" +
 		"git filter-repo" +
-		"\t\x9c\n" +
+		"\t\x9b\n" +
 		"git gc" +
-		"\t\x02--aggre\x9c" +
-		"\x02--prune\x9c\n" +
+		"\t\x02--aggre\x9b" +
+		"\x02--prune\x9b\n" +
 		"git lfs" +
-		"\t\x9e\n" +
+		"\t\x9d\n" +
 		"git ls-files" +
 		"\t\x8a\n" +
 		"git merge" +
-		"\t\x02--no-ve\xa1\n" +
+		"\t\x02--no-ve\xa0\n" +
 		"git p4" +
-		"\t\x02--force\x9d\n" +
+		"\t\x02--force\x9c\n" +
 		"git pack-refs" +
-		"\t\x02--prune\x9c\n" +
+		"\t\x02--prune\x9b\n" +
 		"git prune" +
-		"\t\x9c\n" +
+		"\t\x9b\n" +
 		"git push" +
-		"\t\x99\x9c\x9f\n" +
+		"\t\x98\x9b\x9e\n" +
 		"git read-tree" +
-		"\t\x02--reset\x9d\n" +
+		"\t\x02--reset\x9c\n" +
 		"git rebase" +
-		"\t\x02--root\x9e\n" +
+		"\t\x02--root\x9d\n" +
 		"git reflog" +
-		"\t\x9c\n" +
+		"\t\x9b\n" +
 		"git remote" +
-		"\t\xa0\n" +
+		"\t\x9f\n" +
 		"git replace" +
-		"\t\x02d\x9c\n" +
+		"\t\x02d\x9b\n" +
 		"git reset" +
-		"\t\x02--hard\x9a" +
-		"\x02--merge\x9a\n" +
+		"\t\x02--hard\x99" +
+		"\x02--merge\x99\n" +
 		"git restore" +
-		"\t\x9d" +
-		"\x02S--stage\x9a\n" +
+		"\t\x9c" +
+		"\x02S--stage\x99\n" +
 		"git rm" +
-		"\t\x87\xbe" +
-		"\x02f--force\x9d\n" +
+		"\t\x87\xbd" +
+		"\x02f--force\x9c\n" +
 		"git send-pack" +
-		"\t\x02--force\x99\n" +
+		"\t\x02--force\x98\n" +
 		"git stash" +
-		"\t\x9e\n" +
+		"\t\x9d\n" +
 		"git submodule" +
-		"\t\x02--all\x9d" +
-		"\x02f--force\x9d\n" +
+		"\t\x02--all\x9c" +
+		"\x02f--force\x9c\n" +
 		"git svn" +
-		"\t\x9e\n" +
+		"\t\x9d\n" +
 		"git switch" +
-		"\t\x02f--force--disca\x9d\n" +
+		"\t\x02f--force--disca\x9c\n" +
 		"git symbolic-ref" +
-		"\t\x02d\x9c\n" +
+		"\t\x02d\x9b\n" +
 		"git tag" +
-		"\t\x02d--delet\x9e\n" +
+		"\t\x02d--delet\x9d\n" +
 		"git update-ref" +
-		"\t\x02--stdin\x9c" +
-		"\x02d\x9c\n" +
+		"\t\x02--stdin\x9b" +
+		"\x02d\x9b\n" +
 		"git worktree" +
-		"\t\x9e\n" +
+		"\t\x9d\n" +
 		"glab api" +
-		"\t\x02--metho\xa3" +
-		"\x02X\xa3\n" +
+		"\t\x02--metho\xa2" +
+		"\x02X\xa2\n" +
 		"glab project" +
-		"\t\xa3\n" +
+		"\t\xa2\n" +
 		"glab release" +
-		"\t\xa3\n" +
+		"\t\xa2\n" +
 		"glab repo" +
-		"\t\xa3\n" +
+		"\t\xa2\n" +
 		"glab ssh-key" +
-		"\t\xa4\n" +
-		"glab variable" +
 		"\t\xa3\n" +
+		"glab variable" +
+		"\t\xa2\n" +
 		"goose down-to" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"goose reset" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"goreleaser release" +
-		"\t\xa7\n" +
+		"\t\xa6\n" +
 		"groupdel" +
-		"\t\x91\n" +
+		"\t\x8f\n" +
 		"grub-install" +
-		"\t\x91\n" +
+		"\t\x8f\n" +
 		"gsutil rb" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"gsutil rm" +
-		"\t\xbb" +
-		"\x02r\xba\n" +
+		"\t\xba" +
+		"\x02r\xb9\n" +
 		"gsutil rsync" +
-		"\t\x02d\xba\n" +
+		"\t\x02d\xb9\n" +
 		"hadoop fs" +
-		"\t\xae\n" +
+		"\t\xad\n" +
 		"halt" +
-		"\t\x94\n" +
+		"\t\x92\n" +
 		"hatch publish" +
-		"\t\xa7\n" +
+		"\t\xa6\n" +
 		"hcloud" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"hcloud server" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"hcloud volume" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"hdfs dfs" +
-		"\t\xae\n" +
+		"\t\xad\n" +
 		"hdfs namenode" +
-		"\t\xae\n" +
+		"\t\xad\n" +
 		"hdparm" +
 		"\t\x02--secur\x8d" +
 		"\x02--trim-\x8d" +
 		"\x02--write\x8d\n" +
 		"helm push" +
-		"\t\xa7\n" +
+		"\t\xa6\n" +
 		"helm rollback" +
-		"\t\xb7\n" +
+		"\t\xb6\n" +
 		"helm uninstall" +
-		"\t\xb7\n" +
+		"\t\xb6\n" +
 		"helm upgrade" +
-		"\t\x02--force\xb7\n" +
+		"\t\x02--force\xb6\n" +
 		"helmfile delete" +
-		"\t\xb7\n" +
+		"\t\xb6\n" +
 		"helmfile destroy" +
-		"\t\xb7\n" +
+		"\t\xb6\n" +
 		"heroku" +
-		"\t\xa8\xab\xbb\n" +
+		"\t\xa7\xaa\xba\n" +
 		"heroku addons:destroy" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"heroku apps:destroy" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"heroku destroy" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"heroku pg:drop" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"heroku pg:reset" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"heroku ps:scale" +
-		"\t\xbb\n" +
-		"hg purge" +
-		"\t\x9d\n" +
-		"hg push" +
-		"\t\x02--force\x99" +
-		"\x02f\x99\n" +
-		"hg revert" +
-		"\t\x02--all\x9d\n" +
-		"hg strip" +
-		"\t\x9e\n" +
-		"hg update" +
-		"\t\x02--clean\x9d" +
-		"\x02C\x9d\n" +
-		"history" +
-		"\t\x02c\x98\n" +
-		"hive" +
-		"\t\xa8\xab\n" +
-		"hostnamectl set-hostname" +
-		"\t\x97\n" +
-		"http" +
-		"\t\x01DELET\xb3\n" +
-		"https" +
-		"\t\x01DELET\xb3\n" +
-		"hub delete" +
-		"\t\xa3\n" +
-		"ibmcloud" +
-		"\t\xbb\n" +
-		"ibmcloud resource" +
 		"\t\xba\n" +
+		"hg purge" +
+		"\t\x9c\n" +
+		"hg push" +
+		"\t\x02--force\x98" +
+		"\x02f\x98\n" +
+		"hg revert" +
+		"\t\x02--all\x9c\n" +
+		"hg strip" +
+		"\t\x9d\n" +
+		"hg update" +
+		"\t\x02--clean\x9c" +
+		"\x02C\x9c\n" +
+		"history" +
+		"\t\x02c\x97\n" +
+		"hive" +
+		"\t\xa7\xaa\n" +
+		"hostnamectl set-hostname" +
+		"\t\x96\n" +
+		"http" +
+		"\t\x01DELET\xb2\n" +
+		"https" +
+		"\t\x01DELET\xb2\n" +
+		"hub delete" +
+		"\t\xa2\n" +
+		"ibmcloud" +
+		"\t\xba\n" +
+		"ibmcloud resource" +
+		"\t\xb9\n" +
 		"icacls" +
 		"\t\x8e\n" +
 		"ifconfig" +
-		"\t\x97\n" +
+		"\t\x96\n" +
 		"ifdown" +
-		"\t\x97\n" +
+		"\t\x96\n" +
 		"impala-shell" +
-		"\t\xa8\xab\n" +
+		"\t\xa7\xaa\n" +
 		"incus delete" +
-		"\t\xb5\n" +
-		"influx" +
-		"\t\xa8\n" +
-		"influx bucket" +
-		"\t\xae\n" +
-		"influx delete" +
-		"\t\xae\n" +
-		"init" +
-		"\t\x94\n" +
-		"insmod" +
-		"\t\x91\n" +
-		"install" +
-		"\t\x01etc\x91\n" +
-		"invoke-restmethod Delete" +
-		"\t\xb3\n" +
-		"ip addr" +
-		"\t\x97\n" +
-		"ip link" +
-		"\t\x97\n" +
-		"ip route" +
-		"\t\x97\n" +
-		"ip6tables" +
-		"\t\x02F\x97\n" +
-		"iptables" +
-		"\t\x02--flush\x97" +
-		"\x02D\x97" +
-		"\x02F\x97" +
-		"\x02P\x97" +
-		"\x02X\x97\n" +
-		"istioctl uninstall" +
-		"\t\xb7\n" +
-		"jenkins-cli" +
-		"\t\xbd\n" +
-		"jj abandon" +
-		"\t\x9e\n" +
-		"jj git" +
-		"\t\x02--all\x99\n" +
-		"jj op" +
-		"\t\x9e\n" +
-		"journalctl" +
-		"\t\x02--rotat\x98" +
-		"\x02--vacuu\x98\n" +
-		"jsr publish" +
-		"\t\xa7\n" +
-		"k delete" +
-		"\t\xb7\n" +
-		"k3d cluster" +
-		"\t\xb5\n" +
-		"k3s-uninstall.sh" +
-		"\t\xb7\n" +
-		"k9s delete" +
-		"\t\xb7\n" +
-		"kafka-topics" +
-		"\t\x02--delet\xae\n" +
-		"kafka-topics.sh" +
-		"\t\x02--delet\xae\n" +
-		"kexec" +
-		"\t\x02e\x94" +
-		"\x02l\x94\n" +
-		"kill" +
-		"\t\x94\x95\n" +
-		"killall" +
-		"\t\x01Finde\x94" +
-		"\x01Windo\x94" +
-		"\x01docke\x94" +
-		"\x01login\x94" +
-		"\x01sshd\x94" +
-		"\x01syste\x94" +
-		"\x02r--regex\x94" +
-		"\x02u--user\x94\n" +
-		"killall5" +
-		"\t\x94\n" +
-		"kind delete" +
-		"\t\xb5\n" +
-		"knex migrate:rollback" +
-		"\t\x02--all\xb2\n" +
-		"knife client" +
-		"\t\xbd\n" +
-		"knife node" +
-		"\t\xbd\n" +
-		"kops delete" +
-		"\t\xb7\n" +
-		"kubeadm reset" +
-		"\t\xb7\n" +
-		"kubectl apply" +
-		"\t\x02--force\xb7" +
-		"\x02--prune\xb7\n" +
-		"kubectl config" +
-		"\t\xb7\n" +
-		"kubectl cordon" +
-		"\t\xb7\n" +
-		"kubectl debug" +
-		"\t\xb6\n" +
-		"kubectl delete" +
-		"\t\xb7\xbc\n" +
-		"kubectl drain" +
-		"\t\xb7\n" +
-		"kubectl exec" +
-		"\t\xb7\n" +
-		"kubectl patch" +
-		"\t\xb7\n" +
-		"kubectl replace" +
-		"\t\x02--force\xb7\n" +
-		"kubectl rollout" +
-		"\t\xb7\n" +
-		"kubectl run" +
-		"\t\x02--overr\xb6" +
-		"\x02--privi\xb6\n" +
-		"kubectl scale" +
-		"\t\x02--repli\xb7\n" +
-		"kubectl taint" +
-		"\t\xb7\n" +
-		"kustomize delete" +
-		"\t\xb7\n" +
-		"launchctl bootout" +
-		"\t\x97\n" +
-		"launchctl disable" +
-		"\t\x97\n" +
-		"launchctl remove" +
-		"\t\x97\n" +
-		"launchctl unload" +
-		"\t\x97\n" +
-		"ldcli" +
-		"\t\xbb\n" +
-		"ldconfig" +
-		"\t\x02r\x91\n" +
-		"lerna publish" +
-		"\t\xa7\n" +
-		"lftp" +
 		"\t\xb4\n" +
-		"limactl delete" +
+		"influx" +
+		"\t\xa7\n" +
+		"influx bucket" +
+		"\t\xad\n" +
+		"influx delete" +
+		"\t\xad\n" +
+		"init" +
+		"\t\x92\n" +
+		"insmod" +
+		"\t\x8f\n" +
+		"install" +
+		"\t\x01etc\x8f\n" +
+		"invoke-restmethod Delete" +
+		"\t\xb2\n" +
+		"ip addr" +
+		"\t\x96\n" +
+		"ip link" +
+		"\t\x96\n" +
+		"ip route" +
+		"\t\x96\n" +
+		"ip6tables" +
+		"\t\x02F\x96\n" +
+		"iptables" +
+		"\t\x02--flush\x96" +
+		"\x02D\x96" +
+		"\x02F\x96" +
+		"\x02P\x96" +
+		"\x02X\x96\n" +
+		"istioctl uninstall" +
+		"\t\xb6\n" +
+		"jenkins-cli" +
+		"\t\xbc\n" +
+		"jj abandon" +
+		"\t\x9d\n" +
+		"jj git" +
+		"\t\x02--all\x98\n" +
+		"jj op" +
+		"\t\x9d\n" +
+		"journalctl" +
+		"\t\x02--rotat\x97" +
+		"\x02--vacuu\x97\n" +
+		"jsr publish" +
+		"\t\xa6\n" +
+		"k delete" +
+		"\t\xb6\n" +
+		"k3d cluster" +
+		"\t\xb4\n" +
+		"k3s-uninstall.sh" +
+		"\t\xb6\n" +
+		"k9s delete" +
+		"\t\xb6\n" +
+		"kafka-topics" +
+		"\t\x02--delet\xad\n" +
+		"kafka-topics.sh" +
+		"\t\x02--delet\xad\n" +
+		"kexec" +
+		"\t\x02e\x92" +
+		"\x02l\x92\n" +
+		"kill" +
+		"\t\x92\x93\n" +
+		"killall" +
+		"\t\x01Finde\x92" +
+		"\x01Windo\x92" +
+		"\x01docke\x92" +
+		"\x01login\x92" +
+		"\x01sshd\x92" +
+		"\x01syste\x92" +
+		"\x02r--regex\x92" +
+		"\x02u--user\x92\n" +
+		"killall5" +
+		"\t\x92\n" +
+		"kind delete" +
+		"\t\xb4\n" +
+		"knex migrate:rollback" +
+		"\t\x02--all\xb1\n" +
+		"knife client" +
+		"\t\xbc\n" +
+		"knife node" +
+		"\t\xbc\n" +
+		"kops delete" +
+		"\t\xb6\n" +
+		"kubeadm reset" +
+		"\t\xb6\n" +
+		"kubectl apply" +
+		"\t\x02--force\xb6" +
+		"\x02--prune\xb6\n" +
+		"kubectl config" +
+		"\t\xb6\n" +
+		"kubectl cordon" +
+		"\t\xb6\n" +
+		"kubectl debug" +
 		"\t\xb5\n" +
-		"linkerd uninstall" +
-		"\t\xb7\n" +
-		"linode-cli" +
-		"\t\xbb\n" +
-		"linode-cli linodes" +
+		"kubectl delete" +
+		"\t\xb6\xbb\n" +
+		"kubectl drain" +
+		"\t\xb6\n" +
+		"kubectl exec" +
+		"\t\xb6\n" +
+		"kubectl patch" +
+		"\t\xb6\n" +
+		"kubectl replace" +
+		"\t\x02--force\xb6\n" +
+		"kubectl rollout" +
+		"\t\xb6\n" +
+		"kubectl run" +
+		"\t\x02--overr\xb5" +
+		"\x02--privi\xb5\n" +
+		"kubectl scale" +
+		"\t\x02--repli\xb6\n" +
+		"kubectl taint" +
+		"\t\xb6\n" +
+		"kustomize delete" +
+		"\t\xb6\n" +
+		"launchctl bootout" +
+		"\t\x96\n" +
+		"launchctl disable" +
+		"\t\x96\n" +
+		"launchctl remove" +
+		"\t\x96\n" +
+		"launchctl unload" +
+		"\t\x96\n" +
+		"ldcli" +
 		"\t\xba\n" +
+		"ldconfig" +
+		"\t\x02r\x8f\n" +
+		"lerna publish" +
+		"\t\xa6\n" +
+		"lftp" +
+		"\t\xb3\n" +
+		"limactl delete" +
+		"\t\xb4\n" +
+		"linkerd uninstall" +
+		"\t\xb6\n" +
+		"linode-cli" +
+		"\t\xba\n" +
+		"linode-cli linodes" +
+		"\t\xb9\n" +
 		"liquibase drop-all" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"liquibase dropAll" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"ln" +
-		"\t\x01bin\x91" +
-		"\x01etc\x91" +
-		"\x01lib\x91" +
-		"\x01usr\x91\n" +
+		"\t\x01bin\x8f" +
+		"\x01etc\x8f" +
+		"\x01lib\x8f" +
+		"\x01usr\x8f\n" +
 		"loginctl" +
-		"\t\x94\n" +
+		"\t\x92\n" +
 		"losetup" +
-		"\t\x02D\x97\n" +
-		"lua" +
-		"\t\x01os.ex\x8f" +
-		"\x01os.re\x8f\n" +
+		"\t\x02D\x96\n" +
 		"lvreduce" +
 		"\t\x8d\n" +
 		"lvremove" +
 		"\t\x8d\n" +
 		"lxc delete" +
-		"\t\xb5\n" +
+		"\t\xb4\n" +
 		"lxc-destroy" +
-		"\t\xb5\n" +
+		"\t\xb4\n" +
 		"manage.py dbshell" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"manage.py flush" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"manage.py migrate" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"manage.py reset_db" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"manage.py sqlflush" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"mariadb" +
-		"\t\xa8\xab\n" +
+		"\t\xa7\xaa\n" +
 		"mc rb" +
-		"\t\xaf\n" +
+		"\t\xae\n" +
 		"mc rm" +
-		"\t\x02--recur\xaf" +
-		"\x02r\xaf\n" +
+		"\t\x02--recur\xae" +
+		"\x02r\xae\n" +
 		"mdadm" +
 		"\t\x02--fail\x8d" +
 		"\x02--stop\x8d" +
 		"\x02--zero-\x8d\n" +
 		"memcflush" +
-		"\t\xae\n" +
+		"\t\xad\n" +
 		"migrate down" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"migrate drop" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"minikube delete" +
-		"\t\xb5\n" +
+		"\t\xb4\n" +
 		"mix ecto.drop" +
-		"\t\x01ecto.\xb2\n" +
+		"\t\x01ecto.\xb1\n" +
 		"mix ecto.reset" +
-		"\t\x01ecto.\xb2\n" +
+		"\t\x01ecto.\xb1\n" +
 		"mix hex.publish" +
-		"\t\x01hex.p\xa7\n" +
+		"\t\x01hex.p\xa6\n" +
 		"mix hex.retire" +
-		"\t\x01hex.r\xa7\n" +
+		"\t\x01hex.r\xa6\n" +
 		"mke2fs" +
 		"\t\x8d\n" +
 		"mkswap" +
 		"\t\x8d\n" +
 		"modprobe" +
-		"\t\x02r\x91\n" +
+		"\t\x02r\x8f\n" +
 		"mongo" +
-		"\t\xa8\xaa\n" +
+		"\t\xa7\xa9\n" +
 		"mongoimport" +
-		"\t\x02--drop\xb2\n" +
+		"\t\x02--drop\xb1\n" +
 		"mongorestore" +
-		"\t\x02--drop\xb2\n" +
+		"\t\x02--drop\xb1\n" +
 		"mongosh" +
-		"\t\xa8\xaa\n" +
+		"\t\xa7\xa9\n" +
 		"mount" +
-		"\t\x02B--bind\x94" +
-		"\x02o--optio\x94\n" +
+		"\t\x02B--bind\x92" +
+		"\x02o--optio\x92\n" +
 		"multipass delete" +
-		"\t\xb5\n" +
+		"\t\xb4\n" +
 		"multipass purge" +
-		"\t\xb5\n" +
+		"\t\xb4\n" +
 		"mv" +
-		"\t\x86\x8a\x91\xbe" +
+		"\t\x86\x8a\x8f\xbd" +
 		"\x01null\x87\n" +
 		"mvn deploy" +
-		"\t\xa7\n" +
+		"\t\xa6\n" +
 		"mvn release:perform" +
-		"\t\xa7\n" +
+		"\t\xa6\n" +
 		"mycli" +
-		"\t\xa8\xab\n" +
+		"\t\xa7\xaa\n" +
 		"mysql" +
-		"\t\xa8\xab\n" +
+		"\t\xa7\xaa\n" +
 		"mysqladmin drop" +
-		"\t\xa9\xb2\n" +
+		"\t\xa8\xb1\n" +
 		"nats stream" +
-		"\t\xae\n" +
+		"\t\xad\n" +
 		"ncftp" +
-		"\t\xb4\n" +
+		"\t\xb3\n" +
 		"neonctl branches" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"neonctl projects" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"nerdctl compose" +
-		"\t\x02v\xb5\n" +
+		"\t\x02v\xb4\n" +
 		"nerdctl run" +
-		"\t\x02--privi\xb6" +
-		"\x02v--volum\xb6\n" +
+		"\t\x02--privi\xb5" +
+		"\x02v--volum\xb5\n" +
 		"nerdctl system" +
-		"\t\xb5\n" +
+		"\t\xb4\n" +
 		"nerdctl volume" +
-		"\t\xb5\n" +
+		"\t\xb4\n" +
 		"net stop" +
-		"\t\x97\n" +
+		"\t\x96\n" +
 		"netlify" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"netsh advfirewall" +
-		"\t\x97\n" +
+		"\t\x96\n" +
 		"nft delete" +
-		"\t\x97\n" +
+		"\t\x96\n" +
 		"nft flush" +
-		"\t\x97\n" +
+		"\t\x96\n" +
 		"nmcli con" +
-		"\t\x97\n" +
+		"\t\x96\n" +
 		"nmcli networking" +
-		"\t\x97\n" +
+		"\t\x96\n" +
 		"node" +
-		"\t\xb2" +
-		"\x01exec\x8f" +
-		"\x01readd\x8f" +
-		"\x01rimra\x8f" +
-		"\x01unlin\x8f\n" +
+		"\t\xb1\n" +
 		"nodetool clearsnapshot" +
-		"\t\xae\n" +
+		"\t\xad\n" +
 		"nodetool decommission" +
-		"\t\xae\n" +
+		"\t\xad\n" +
 		"nomad job" +
-		"\t\xb7\n" +
+		"\t\xb6\n" +
 		"nomad system" +
-		"\t\xb7\n" +
+		"\t\xb6\n" +
 		"npm access" +
-		"\t\xa7\n" +
+		"\t\xa6\n" +
 		"npm deprecate" +
-		"\t\xa7\n" +
+		"\t\xa6\n" +
 		"npm dist-tag" +
-		"\t\xa7\n" +
+		"\t\xa6\n" +
 		"npm owner" +
-		"\t\xa7\n" +
+		"\t\xa6\n" +
 		"npm publish" +
-		"\t\xa7\n" +
+		"\t\xa6\n" +
 		"npm run" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"npm unpublish" +
-		"\t\xa7\n" +
+		"\t\xa6\n" +
 		"npx" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"nsenter" +
-		"\t\x02--all\xb6" +
-		"\x02--targe\xb6" +
-		"\x02a\xb6" +
-		"\x02t\xb6\n" +
+		"\t\x02--all\xb5" +
+		"\x02--targe\xb5" +
+		"\x02a\xb5" +
+		"\x02t\xb5\n" +
 		"nsupdate" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"nuget delete" +
-		"\t\xa7\n" +
+		"\t\xa6\n" +
 		"nuget push" +
-		"\t\xa7\n" +
+		"\t\xa6\n" +
 		"nvme format" +
 		"\t\x8d\n" +
 		"nvme sanitize" +
 		"\t\x8d\n" +
 		"nvram" +
-		"\t\x02c\x91\n" +
+		"\t\x02c\x8f\n" +
 		"oc adm" +
-		"\t\xb7\n" +
+		"\t\xb6\n" +
 		"oc delete" +
-		"\t\xb7\n" +
+		"\t\xb6\n" +
 		"oci" +
-		"\t\xba\xbb\n" +
+		"\t\xb9\xba\n" +
 		"oci os" +
-		"\t\xba\n" +
+		"\t\xb9\n" +
 		"op item" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"op vault" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"openstack" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"oras manifest" +
-		"\t\xb5\n" +
+		"\t\xb4\n" +
 		"osascript" +
-		"\t\x01down\x94" +
-		"\x01resta\x94" +
-		"\x02e\x8f\n" +
+		"\t\x01down\x92" +
+		"\x01resta\x92\n" +
 		"ovsx publish" +
-		"\t\xa7\n" +
+		"\t\xa6\n" +
 		"p4 revert" +
-		"\t\x9d\n" +
+		"\t\x9c\n" +
 		"packer build" +
-		"\t\xbd\n" +
+		"\t\xbc\n" +
 		"pacman" +
-		"\t\x02R\x97\n" +
+		"\t\x02R\x96\n" +
 		"parallel" +
 		"\t\x88\n" +
 		"parted" +
 		"\t\x8d\n" +
 		"pass rm" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"passwd" +
-		"\t\x02d\x91" +
-		"\x02l\x91" +
-		"\x02u\x91\n" +
+		"\t\x02d\x8f" +
+		"\x02l\x8f" +
+		"\x02u\x8f\n" +
 		"passwd root" +
-		"\t\x91\n" +
+		"\t\x8f\n" +
 		"patch" +
-		"\t\x01etc\x91\n" +
+		"\t\x01etc\x8f\n" +
 		"pct destroy" +
-		"\t\xb5\n" +
+		"\t\xb4\n" +
 		"pdm publish" +
-		"\t\xa7\n" +
+		"\t\xa6\n" +
 		"perl" +
-		"\t\x01etc\x91" +
-		"\x02M\x8f" +
-		"\x02e\x8f\n" +
+		"\t\x01etc\x8f\n" +
 		"pfctl" +
-		"\t\x02F\x97" +
-		"\x02d\x97\n" +
+		"\t\x02F\x96" +
+		"\x02d\x96\n" +
 		"pg_ctl stop" +
-		"\t\x97\n" +
+		"\t\x96\n" +
 		"pg_dropcluster" +
-		"\t\xa9\xad\n" +
+		"\t\xa8\xac\n" +
 		"pg_dump" +
-		"\t\x02--clean\xad\n" +
+		"\t\x02--clean\xac\n" +
 		"pg_resetwal" +
-		"\t\xad\n" +
+		"\t\xac\n" +
 		"pg_restore" +
-		"\t\x02--clean\xad" +
-		"\x02c\xad\n" +
+		"\t\x02--clean\xac" +
+		"\x02c\xac\n" +
 		"pgcli" +
-		"\t\xa8\xab\n" +
+		"\t\xa7\xaa\n" +
 		"php" +
-		"\t\xb2" +
-		"\x01exec\x8f" +
-		"\x01rmdir\x8f" +
-		"\x01syste\x8f" +
-		"\x01unlin\x8f\n" +
+		"\t\xb1\n" +
 		"pkill" +
-		"\t\x94" +
-		"\x02u--user\x97\n" +
+		"\t\x92" +
+		"\x02u--user\x96\n" +
 		"pm-suspend" +
-		"\t\x94\n" +
+		"\t\x92\n" +
 		"pnpm" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"pnpm publish" +
-		"\t\xa7\n" +
+		"\t\xa6\n" +
 		"pnpm unpublish" +
-		"\t\xa7\n" +
+		"\t\xa6\n" +
 		"pod trunk" +
-		"\t\xa7\n" +
+		"\t\xa6\n" +
 		"podman compose" +
-		"\t\x02v\xb5" +
-		"\x02v--volum\xb5\n" +
+		"\t\x02v\xb4" +
+		"\x02v--volum\xb4\n" +
 		"podman container" +
-		"\t\xb5\n" +
+		"\t\xb4\n" +
 		"podman image" +
-		"\t\x02a--all\xb5\n" +
+		"\t\x02a--all\xb4\n" +
 		"podman kill" +
-		"\t\x02a\xb5\n" +
+		"\t\x02a\xb4\n" +
 		"podman machine" +
-		"\t\xb5\n" +
+		"\t\xb4\n" +
 		"podman pod" +
-		"\t\xb5\n" +
+		"\t\xb4\n" +
 		"podman rm" +
-		"\t\x02--all\xb5" +
-		"\x02a\xb5" +
-		"\x02f--force\xb5\n" +
+		"\t\x02--all\xb4" +
+		"\x02a\xb4" +
+		"\x02f--force\xb4\n" +
 		"podman rmi" +
-		"\t\x02--all\xb5" +
-		"\x02a\xb5\n" +
+		"\t\x02--all\xb4" +
+		"\x02a\xb4\n" +
 		"podman run" +
-		"\t\x02--cap-a\xb6" +
-		"\x02--pid\xb6" +
-		"\x02--privi\xb6" +
-		"\x02v--volum\xb6\n" +
+		"\t\x02--cap-a\xb5" +
+		"\x02--pid\xb5" +
+		"\x02--privi\xb5" +
+		"\x02v--volum\xb5\n" +
 		"podman stop" +
-		"\t\x02a\xb5\n" +
+		"\t\x02a\xb4\n" +
 		"podman system" +
-		"\t\xb5\n" +
+		"\t\xb4\n" +
 		"podman volume" +
-		"\t\xb5\n" +
+		"\t\xb4\n" +
 		"podman-compose down" +
-		"\t\x02v\xb5\n" +
+		"\t\x02v\xb4\n" +
 		"poetry publish" +
-		"\t\xa7\n" +
+		"\t\xa6\n" +
 		"poweroff" +
-		"\t\x94\n" +
+		"\t\x92\n" +
 		"presto" +
-		"\t\xa8\xab\n" +
+		"\t\xa7\xaa\n" +
 		"prisma db" +
-		"\t\x02--accep\xb2" +
-		"\x02--force\xb2\n" +
+		"\t\x02--accep\xb1" +
+		"\x02--force\xb1\n" +
 		"prisma migrate" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"pscale branch" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"pscale database" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"psql" +
-		"\t\xa8\xab\n" +
+		"\t\xa7\xaa\n" +
 		"pulumi cancel" +
-		"\t\xbd\n" +
+		"\t\xbc\n" +
 		"pulumi config" +
-		"\t\xbd\n" +
+		"\t\xbc\n" +
 		"pulumi destroy" +
-		"\t\xbc\n" +
+		"\t\xbb\n" +
 		"pulumi refresh" +
-		"\t\x02y--yes\xbd\n" +
+		"\t\x02y--yes\xbc\n" +
 		"pulumi stack" +
-		"\t\xbc\n" +
+		"\t\xbb\n" +
 		"pulumi state" +
-		"\t\xbd\n" +
+		"\t\xbc\n" +
 		"pulumi up" +
-		"\t\x02f--skip-\xbd" +
-		"\x02y--yes\xbd\n" +
+		"\t\x02f--skip-\xbc" +
+		"\x02y--yes\xbc\n" +
 		"puppet cert" +
-		"\t\xbd\n" +
+		"\t\xbc\n" +
 		"puppet node" +
-		"\t\xbd\n" +
+		"\t\xbc\n" +
 		"pvremove" +
 		"\t\x8d\n" +
-		"python" +
-		"\t\x02c\x8f\n" +
-		"python3" +
-		"\t\x02c\x8f\n" +
 		"qm destroy" +
-		"\t\xb5\n" +
+		"\t\xb4\n" +
 		"rabbitmqadmin delete" +
-		"\t\xae\n" +
+		"\t\xad\n" +
 		"rabbitmqadmin purge" +
-		"\t\xae\n" +
+		"\t\xad\n" +
 		"rabbitmqctl" +
-		"\t\xae\n" +
+		"\t\xad\n" +
 		"rabbitmqctl force_reset" +
-		"\t\xae\n" +
+		"\t\xad\n" +
 		"rabbitmqctl purge_queue" +
-		"\t\xae\n" +
+		"\t\xad\n" +
 		"rabbitmqctl reset" +
-		"\t\xae\n" +
+		"\t\xad\n" +
 		"rails" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"rails db:migrate:reset" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"rails db:purge" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"rails db:reset" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"rails db:schema:load" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"rails db:truncate_all" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"railway" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"railway delete" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"railway down" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"rake" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"rake db:migrate:reset" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"rake db:purge" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"rake db:reset" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"rancher clusters" +
-		"\t\xb7\n" +
+		"\t\xb6\n" +
 		"rc-service" +
-		"\t\x97\n" +
+		"\t\x96\n" +
 		"rc-update del" +
-		"\t\x97\n" +
+		"\t\x96\n" +
 		"rclone delete" +
-		"\t\xaf\n" +
+		"\t\xae\n" +
 		"rclone purge" +
-		"\t\xaf\n" +
+		"\t\xae\n" +
 		"rclone sync" +
-		"\t\xaf\n" +
+		"\t\xae\n" +
 		"rd" +
 		"\t\x80\x81\x82\x83\x84\x85\n" +
 		"reboot" +
-		"\t\x94\n" +
+		"\t\x92\n" +
 		"redis-cli" +
-		"\t\xaa\xae\n" +
+		"\t\xa9\xad\n" +
 		"redis-cli CLUSTER" +
-		"\t\xae\n" +
+		"\t\xad\n" +
 		"redis-cli CONFIG" +
-		"\t\xae\n" +
+		"\t\xad\n" +
 		"redis-cli DEL" +
-		"\t\xae\n" +
+		"\t\xad\n" +
 		"redis-cli config" +
-		"\t\xae\n" +
+		"\t\xad\n" +
 		"redis-cli del" +
-		"\t\xae\n" +
+		"\t\xad\n" +
 		"redis-cli del-node" +
-		"\t\x02--clust\xae\n" +
+		"\t\x02--clust\xad\n" +
 		"reg delete" +
-		"\t\x91\n" +
+		"\t\x8f\n" +
 		"regctl tag" +
-		"\t\xb5\n" +
+		"\t\xb4\n" +
 		"render" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"restart-computer" +
-		"\t\x94\n" +
+		"\t\x92\n" +
 		"restic forget" +
-		"\t\xaf\n" +
+		"\t\xae\n" +
 		"restic prune" +
-		"\t\xaf\n" +
+		"\t\xae\n" +
 		"rimraf" +
 		"\t\x80\x81\x82\x83\x84\x85\n" +
 		"rke2-uninstall.sh" +
-		"\t\xb7\n" +
+		"\t\xb6\n" +
 		"rm" +
-		"\t\x80\x81\x82\x83\x84\x85\x87\xbe" +
-		"\x01.db\xb1" +
-		"\x01.ibd\xb1" +
-		"\x01.ldb\xb1" +
-		"\x01.mdb\xb1" +
-		"\x01.rdb\xb1" +
-		"\x01.sqli\xb1" +
+		"\t\x80\x81\x82\x83\x84\x85\x87\xbd" +
+		"\x01.db\xb0" +
+		"\x01.ibd\xb0" +
+		"\x01.ldb\xb0" +
+		"\x01.mdb\xb0" +
+		"\x01.rdb\xb0" +
+		"\x01.sqli\xb0" +
 		"\x01HEAD\x8a" +
-		"\x01Libra\x91" +
-		"\x01Syste\x91" +
-		"\x01bin\x91" +
-		"\x01boot\x91" +
+		"\x01Libra\x8f" +
+		"\x01Syste\x8f" +
+		"\x01bin\x8f" +
+		"\x01boot\x8f" +
 		"\x01confi\x8a" +
-		"\x01dev\x91" +
-		"\x01etc\x91" +
+		"\x01dev\x8f" +
+		"\x01etc\x8f" +
 		"\x01index\x8a" +
-		"\x01lib\x91" +
+		"\x01lib\x8f" +
 		"\x01logs\x8a" +
 		"\x01objec\x8a" +
 		"\x01packe\x8a" +
 		"\x01refs\x8a" +
-		"\x01sbin\x91" +
-		"\x01usr\x91" +
-		"\x01var\x91\n" +
+		"\x01sbin\x8f" +
+		"\x01usr\x8f" +
+		"\x01var\x8f\n" +
 		"rmdir" +
-		"\t\x80\x81\x82\x83\x84\x85\xbe" +
+		"\t\x80\x81\x82\x83\x84\x85\xbd" +
 		"\x01git\x8a\n" +
 		"rmmod" +
-		"\t\x91\n" +
+		"\t\x8f\n" +
 		"robocopy" +
 		"\t\x87\n" +
 		"route delete" +
-		"\t\x97\n" +
+		"\t\x96\n" +
 		"route flush" +
-		"\t\x97\n" +
+		"\t\x96\n" +
 		"rpm" +
-		"\t\x02e\x97\n" +
+		"\t\x02e\x96\n" +
 		"rsync" +
-		"\t\x80\x81\x82\x83\x84\x85\x91" +
+		"\t\x80\x81\x82\x83\x84\x85\x8f" +
 		"\x02--delet--del\x87\n" +
-		"ruby" +
-		"\t\x02e\x8f" +
-		"\x02r\x8f\n" +
 		"s3cmd del" +
-		"\t\xbb" +
-		"\x02--recur\xba\n" +
+		"\t\xba" +
+		"\x02--recur\xb9\n" +
 		"s3cmd rb" +
-		"\t\xbb" +
-		"\x02--force\xba\n" +
+		"\t\xba" +
+		"\x02--force\xb9\n" +
 		"s5cmd rm" +
-		"\t\xba\xbb\n" +
+		"\t\xb9\xba\n" +
 		"salt" +
-		"\t\xbd\n" +
+		"\t\xbc\n" +
 		"sam delete" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"sc delete" +
-		"\t\x97\n" +
+		"\t\x96\n" +
 		"sc stop" +
-		"\t\x97\n" +
+		"\t\x96\n" +
 		"scrub" +
 		"\t\x8b\n" +
 		"scw" +
-		"\t\xbb\n" +
-		"scw instance" +
 		"\t\xba\n" +
+		"scw instance" +
+		"\t\xb9\n" +
 		"sdelete" +
 		"\t\x8b\n" +
 		"sed" +
-		"\t\x01boot\x91" +
-		"\x01etc\x91\n" +
+		"\t\x01boot\x8f" +
+		"\x01etc\x8f\n" +
 		"semantic-release" +
-		"\t\xa7\n" +
+		"\t\xa6\n" +
 		"sentry-cli" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"sequelize db:drop" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"sequelize db:migrate:undo:all" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"serverless remove" +
-		"\t\xbc\n" +
+		"\t\xbb\n" +
 		"service" +
-		"\t\x97\n" +
+		"\t\x96\n" +
 		"set +o" +
-		"\t\x98\n" +
+		"\t\x97\n" +
 		"setenforce 0" +
-		"\t\x91\n" +
+		"\t\x8f\n" +
 		"setfacl" +
 		"\t\x02R\x8e" +
 		"\x02b\x8e\n" +
 		"sfdisk" +
 		"\t\x8d\n" +
 		"sftp" +
-		"\t\xb4\n" +
+		"\t\xb3\n" +
 		"sgdisk" +
 		"\t\x8d\n" +
 		"sh" +
-		"\t\x96\n" +
+		"\t\x94\n" +
 		"shopify" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"shred" +
-		"\t\x8b\xbe" +
+		"\t\x8b\xbd" +
 		"\x01dev\x8d\n" +
 		"shutdown" +
-		"\t\x94\n" +
+		"\t\x92\n" +
 		"skill" +
-		"\t\x94" +
-		"\x02u\x97\n" +
+		"\t\x92" +
+		"\x02u\x96\n" +
 		"skopeo delete" +
-		"\t\xb5\n" +
+		"\t\xb4\n" +
 		"sls remove" +
-		"\t\xbc\n" +
+		"\t\xbb\n" +
 		"snowsql" +
-		"\t\xa8\xab\n" +
+		"\t\xa7\xaa\n" +
 		"spctl" +
-		"\t\x02--maste\x91\n" +
+		"\t\x02--maste\x8f\n" +
 		"sqlcmd" +
-		"\t\xa8\xab\n" +
+		"\t\xa7\xaa\n" +
 		"sqlite" +
-		"\t\xa8\xab\n" +
+		"\t\xa7\xaa\n" +
 		"sqlite3" +
-		"\t\xa8\xab\n" +
+		"\t\xa7\xaa\n" +
 		"sqlplus" +
-		"\t\xa8\xab\n" +
+		"\t\xa7\xaa\n" +
 		"sqlx database" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"srm" +
 		"\t\x80\x81\x82\x83\x84\x85\x8b\n" +
 		"sst remove" +
-		"\t\xbc\n" +
+		"\t\xbb\n" +
 		"stop-computer" +
-		"\t\x94\n" +
+		"\t\x92\n" +
 		"stop-service" +
-		"\t\x97\n" +
+		"\t\x96\n" +
 		"stripe" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"supabase" +
-		"\t\xa8\xab\n" +
+		"\t\xa7\xaa\n" +
 		"supabase branches" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"supabase db" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"supabase functions" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"supabase projects" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"supabase secrets" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"supabase storage" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"svn delete" +
-		"\t\x9d\n" +
+		"\t\x9c\n" +
 		"svn revert" +
-		"\t\x02R\x9d\n" +
+		"\t\x02R\x9c\n" +
 		"swapoff" +
-		"\t\x97" +
-		"\x02a\x94\n" +
+		"\t\x96" +
+		"\x02a\x92\n" +
 		"sysadminctl" +
-		"\t\x91\n" +
+		"\t\x8f\n" +
 		"sysctl" +
-		"\t\x02w\x91\n" +
+		"\t\x02w\x8f\n" +
 		"systemctl disable" +
-		"\t\x97\n" +
+		"\t\x96\n" +
 		"systemctl emergency" +
-		"\t\x94\n" +
+		"\t\x92\n" +
 		"systemctl halt" +
-		"\t\x94\n" +
+		"\t\x92\n" +
 		"systemctl hibernate" +
-		"\t\x94\n" +
+		"\t\x92\n" +
 		"systemctl isolate" +
-		"\t\x94\n" +
+		"\t\x92\n" +
 		"systemctl kexec" +
-		"\t\x94\n" +
+		"\t\x92\n" +
 		"systemctl kill" +
-		"\t\x97\n" +
+		"\t\x96\n" +
 		"systemctl mask" +
-		"\t\x97\n" +
+		"\t\x96\n" +
 		"systemctl poweroff" +
-		"\t\x94\n" +
+		"\t\x92\n" +
 		"systemctl reboot" +
-		"\t\x94\n" +
+		"\t\x92\n" +
 		"systemctl rescue" +
-		"\t\x94\n" +
+		"\t\x92\n" +
 		"systemctl set-default" +
-		"\t\x97\n" +
+		"\t\x96\n" +
 		"systemctl soft-reboot" +
-		"\t\x94\n" +
+		"\t\x92\n" +
 		"systemctl stop" +
-		"\t\x97\n" +
+		"\t\x96\n" +
 		"systemctl suspend" +
-		"\t\x94\n" +
+		"\t\x92\n" +
 		"tailscale down" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"tailscale logout" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"talosctl reset" +
-		"\t\xb7\n" +
+		"\t\xb6\n" +
 		"talosctl wipe" +
-		"\t\xb7\n" +
+		"\t\xb6\n" +
 		"tar" +
 		"\t\x02--remov\x87" +
-		"\x02C--direc\x91" +
-		"\x02x--extra--get\x91\n" +
+		"\x02C--direc\x8f" +
+		"\x02x--extra--get\x8f\n" +
 		"tccli" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"tea repos" +
-		"\t\xa3\n" +
+		"\t\xa2\n" +
 		"tee" +
-		"\t\x01boot\x91" +
+		"\t\x01boot\x8f" +
 		"\x01dev\x8d" +
 		"\x01disk\x8d" +
-		"\x01etc\x91" +
+		"\x01etc\x8f" +
 		"\x01nvme\x8d" +
-		"\x01proc\x91" +
-		"\x01sys\x91" +
-		"\x01sysrq\x94\n" +
+		"\x01proc\x8f" +
+		"\x01sys\x8f" +
+		"\x01sysrq\x92\n" +
 		"telinit" +
-		"\t\x94\n" +
+		"\t\x92\n" +
 		"terraform apply" +
-		"\t\xbc\xbd\n" +
+		"\t\xbb\xbc\n" +
 		"terraform destroy" +
-		"\t\xbc\n" +
+		"\t\xbb\n" +
 		"terraform force-unlock" +
-		"\t\xbd\n" +
+		"\t\xbc\n" +
 		"terraform init" +
-		"\t\xbd\n" +
+		"\t\xbc\n" +
 		"terraform state" +
-		"\t\xbd\n" +
+		"\t\xbc\n" +
 		"terraform taint" +
-		"\t\xbd\n" +
+		"\t\xbc\n" +
 		"terraform workspace" +
-		"\t\xbd\n" +
+		"\t\xbc\n" +
 		"terragrunt apply" +
-		"\t\xbc\xbd\n" +
+		"\t\xbb\xbc\n" +
 		"terragrunt apply-all" +
-		"\t\xbd\n" +
+		"\t\xbc\n" +
 		"terragrunt destroy" +
-		"\t\xbc\n" +
+		"\t\xbb\n" +
 		"terragrunt destroy-all" +
-		"\t\xbc\n" +
+		"\t\xbb\n" +
 		"terragrunt force-unlock" +
-		"\t\xbd\n" +
+		"\t\xbc\n" +
 		"terragrunt run" +
-		"\t\xbc\n" +
+		"\t\xbb\n" +
 		"terragrunt run-all" +
-		"\t\xbc\xbd\n" +
+		"\t\xbb\xbc\n" +
 		"terragrunt stack" +
-		"\t\xbc\n" +
+		"\t\xbb\n" +
 		"terragrunt state" +
-		"\t\xbd\n" +
+		"\t\xbc\n" +
 		"timedatectl set-time" +
-		"\t\x97\n" +
+		"\t\x96\n" +
 		"tmutil delete" +
 		"\t\x8d\n" +
 		"tmutil deletelocalsnapshots" +
 		"\t\x8d\n" +
 		"tofu apply" +
-		"\t\xbc\xbd\n" +
+		"\t\xbb\xbc\n" +
 		"tofu destroy" +
-		"\t\xbc\n" +
+		"\t\xbb\n" +
 		"tofu force-unlock" +
-		"\t\xbd\n" +
+		"\t\xbc\n" +
 		"tofu state" +
-		"\t\xbd\n" +
+		"\t\xbc\n" +
 		"tofu taint" +
-		"\t\xbd\n" +
+		"\t\xbc\n" +
 		"tofu workspace" +
-		"\t\xbd\n" +
+		"\t\xbc\n" +
 		"trash" +
-		"\t\x86\xbe\n" +
+		"\t\x86\xbd\n" +
 		"trash-empty" +
 		"\t\x8b\n" +
 		"trash-put" +
 		"\t\x86\n" +
 		"trino" +
-		"\t\xa8\xab\n" +
+		"\t\xa7\xaa\n" +
 		"true" +
-		"\t\x96\n" +
+		"\t\x94\n" +
 		"truncate" +
-		"\t\xbe" +
-		"\x01boot\x91" +
-		"\x01etc\x91" +
-		"\x01usr\x91" +
-		"\x01var\x91" +
+		"\t\xbd" +
+		"\x01boot\x8f" +
+		"\x01etc\x8f" +
+		"\x01usr\x8f" +
+		"\x01var\x8f" +
 		"\x02s--size\x8b\n" +
 		"tsh" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"turso" +
-		"\t\xa8\xab\n" +
+		"\t\xa7\xaa\n" +
 		"turso db" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"twilio" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"twine upload" +
-		"\t\xa7\n" +
+		"\t\xa6\n" +
 		"typeorm schema:drop" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"ufw delete" +
-		"\t\x97\n" +
+		"\t\x96\n" +
 		"ufw disable" +
-		"\t\x97\n" +
+		"\t\x96\n" +
 		"ufw reset" +
-		"\t\x97\n" +
+		"\t\x96\n" +
 		"umount" +
-		"\t\x94" +
-		"\x02f--force\x97" +
-		"\x02l--lazy\x97\n" +
+		"\t\x92" +
+		"\x02f--force\x96" +
+		"\x02l--lazy\x96\n" +
 		"unlink" +
-		"\t\xbe" +
-		"\x01bin\x91" +
-		"\x01etc\x91" +
-		"\x01lib\x91" +
-		"\x01usr\x91\n" +
+		"\t\xbd" +
+		"\x01bin\x8f" +
+		"\x01etc\x8f" +
+		"\x01lib\x8f" +
+		"\x01usr\x8f\n" +
 		"unset" +
-		"\t\x01HISTF\x98\n" +
+		"\t\x01HISTF\x97\n" +
 		"unshare" +
-		"\t\x02--map-r\xb6" +
-		"\x02U\xb6" +
-		"\x02r\xb6\n" +
+		"\t\x02--map-r\xb5" +
+		"\x02U\xb5" +
+		"\x02r\xb5\n" +
 		"unzip" +
-		"\t\x02d\x91\n" +
+		"\t\x02d\x8f\n" +
 		"update-grub" +
-		"\t\x91\n" +
+		"\t\x8f\n" +
 		"update-initramfs" +
-		"\t\x02d\x91\n" +
+		"\t\x02d\x8f\n" +
 		"update-rc.d" +
-		"\t\x97\n" +
+		"\t\x96\n" +
 		"useradd" +
-		"\t\x02o\x91" +
-		"\x02u\x91\n" +
+		"\t\x02o\x8f" +
+		"\x02u\x8f\n" +
 		"userdel" +
-		"\t\x91\n" +
+		"\t\x8f\n" +
 		"usermod" +
-		"\t\x91\n" +
+		"\t\x8f\n" +
 		"usql" +
-		"\t\xa8\xab\n" +
+		"\t\xa7\xaa\n" +
 		"uv publish" +
-		"\t\xa7\n" +
+		"\t\xa6\n" +
 		"vagrant destroy" +
-		"\t\xb5\n" +
+		"\t\xb4\n" +
 		"valkey-cli" +
-		"\t\xaa\n" +
+		"\t\xa9\n" +
 		"vault auth" +
-		"\t\xb0\n" +
+		"\t\xaf\n" +
 		"vault delete" +
-		"\t\xb0\n" +
+		"\t\xaf\n" +
 		"vault kv" +
-		"\t\xb0\n" +
+		"\t\xaf\n" +
 		"vault operator" +
-		"\t\xb0\n" +
+		"\t\xaf\n" +
 		"vault secrets" +
-		"\t\xb0\n" +
+		"\t\xaf\n" +
 		"vboxmanage unregistervm" +
-		"\t\x02--delet\xb5\n" +
+		"\t\x02--delet\xb4\n" +
 		"velero backup" +
-		"\t\xb7\n" +
+		"\t\xb6\n" +
 		"velero restore" +
-		"\t\xb7\n" +
+		"\t\xb6\n" +
 		"velero schedule" +
-		"\t\xb7\n" +
+		"\t\xb6\n" +
 		"velero uninstall" +
-		"\t\xb7\n" +
+		"\t\xb6\n" +
 		"vercel" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"vercel remove" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"vercel rm" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"vgremove" +
 		"\t\x8d\n" +
 		"vipw" +
-		"\t\x91\n" +
+		"\t\x8f\n" +
 		"virsh destroy" +
-		"\t\xb5\n" +
+		"\t\xb4\n" +
 		"virsh undefine" +
-		"\t\xb5\n" +
+		"\t\xb4\n" +
 		"visudo" +
-		"\t\x91\n" +
+		"\t\x8f\n" +
 		"vsce publish" +
-		"\t\xa7\n" +
+		"\t\xa6\n" +
 		"vsce unpublish" +
-		"\t\xa7\n" +
+		"\t\xa6\n" +
 		"vssadmin delete" +
 		"\t\x8d\n" +
 		"vultr-cli" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"wbadmin delete" +
 		"\t\x8d\n" +
 		"wget" +
-		"\t\x02--metho\xb3\n" +
+		"\t\x02--metho\xb2\n" +
 		"wipe" +
 		"\t\x8b\n" +
 		"wipefs" +
 		"\t\x8d\n" +
 		"wp db" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"wp site" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"wrangler" +
-		"\t\xa8\xab\xbb\n" +
+		"\t\xa7\xaa\xba\n" +
 		"wrangler d1" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"wrangler delete" +
-		"\t\xbb\n" +
+		"\t\xba\n" +
 		"wsl" +
-		"\t\x02--unreg\xb5\n" +
+		"\t\x02--unreg\xb4\n" +
 		"xargs" +
-		"\t\x88\x9e\xae\xb5\xb7\n" +
+		"\t\x88\x9d\xad\xb4\xb6\n" +
 		"xh" +
-		"\t\x01DELET\xb3\n" +
+		"\t\x01DELET\xb2\n" +
 		"yarn" +
-		"\t\xb2\n" +
+		"\t\xb1\n" +
 		"yarn npm" +
-		"\t\xa7\n" +
+		"\t\xa6\n" +
 		"yarn publish" +
-		"\t\xa7\n" +
+		"\t\xa6\n" +
 		"yum remove" +
-		"\t\x97\n" +
+		"\t\x96\n" +
 		"zfs destroy" +
 		"\t\x8d\n" +
 		"zfs rollback" +
@@ -1789,7 +1764,7 @@ var all = []packindex.Pack{
 		"zpool labelclear" +
 		"\t\x8d\n" +
 		"zypper remove" +
-		"\t\x97\n", Hooks: []packindex.Hook{
+		"\t\x96\n", Hooks: []packindex.Hook{
 		{Name: "no-recursive-delete", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Program: true}, Hook: "\x88\x80" +
 			"\x15 " +
 			"\x01\aunknown" +
@@ -2136,100 +2111,6 @@ var all = []packindex.Pack{
 			"\x01This changes permissions of a whole tree, of the system or for all users. Name the files and the missing permission, as in \"chmod u+x FILE\"." +
 			"\x02\x10chmod u+x run.sh" +
 			"\x06ls -la"},
-		{Name: "no-delete-in-another-language", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Program: true}, Hook: "\x88\x80" +
-			"\x15\x04-" +
-			"\x15python -c *os.remove*" +
-			"\x1bpython3 -c *os.remove*walk*" +
-			"\x1bpython3 -c *os.walk*remove*" +
-			"\x18python3 -c *glob*remove*" +
-			"\x18python3 -c *glob*unlink*" +
-			"\x17python -c *glob*unlink*" +
-			"\x17python -c *unlink*glob*" +
-			"\x18python3 -c *unlink*glob*" +
-			"\x1bpython3 -c *listdir*unlink*" +
-			"\x1bpython3 -c *listdir*remove*" +
-			"\x1dpython -c *os.system*rm\\ -*r*" +
-			"\x1epython3 -c *os.system*rm\\ -*r*" +
-			"\x1dpython3 -c *subprocess*rm*-r*" +
-			"\x14python3 -c *os.fork*" +
-			"\x13python -c *os.fork*" +
-			"\x15perl -e *unlink*glob*" +
-			"\x18perl -e *unlink*'<'*'>'*" +
-			"\x14perl -e *fork*while*" +
-			"\x14perl -e *while*fork*" +
-			"\x1aperl -MFile::Path* -e *rm*" +
-			"\x16perl -e *system*rm*-r*" +
-			"\x10perl -e *\\`rm\\ *" +
-			"\x16perl -e *exec*rm\\ -*r*" +
-			"\x19ruby -e *File.delete*Dir*" +
-			"\x19ruby -e *Dir*File.delete*" +
-			"\x0eruby -e *fork*" +
-			"\x16ruby -e *system*rm*-r*" +
-			"\x10ruby -e *\\`rm\\ *" +
-			"\x18ruby -rfileutils -e *rm*" +
-			"\x10node -e *rimraf*" +
-			"\x1fnode -e *fs*unlinkSync*readdir* node -e *readdirSync*unlinkSync*" +
-			"\x14node -e *exec*rm*-r*" +
-			"\x0ephp -r *rmdir*" +
-			"\x14php -r *unlink*glob*" +
-			"\x14php -r *glob*unlink*" +
-			"\x13php -r *exec*rm*-r*" +
-			"\x15php -r *system*rm*-r*" +
-			"\x16lua -e *os.execute*rm*" +
-			"\x12lua -e *os.remove*" +
-			"\x12awk *system*rm*-r*" +
-			"\x13gawk *system*rm*-r*" +
-			"\x15osascript -e *delete*" +
-			"\x1aosascript -e *empty*trash*" +
-			"\x16osascript -e *rm\\ -*r*" +
-			"\x05blockyCode in this command line deletes a whole tree, or starts programs without end. Delete the intended files by their names." +
-			"\x01\x12git status --short"},
-		{Name: "ask-before-code-deletes-files", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Code: ".unlink(" +
-			"\x03" +
-			"file.delete" +
-			"\x03" +
-			"file.unlink" +
-			"\x03" +
-			"fileutils.rm" +
-			"\x03" +
-			"os.remove(" +
-			"\x03" +
-			"os.unlink(" +
-			"\x03" +
-			"rmsync(" +
-			"\x03" +
-			"unlink" +
-			"\x03" +
-			"unlinksync(" +
-			"\x02dir.glob" +
-			"\x03" +
-			"dir[" +
-			"\x03" +
-			"file::find" +
-			"\x03" +
-			"find(" +
-			"\x03" +
-			"glob(" +
-			"\x03" +
-			"iterdir(" +
-			"\x03" +
-			"listdir(" +
-			"\x03" +
-			"os.walk(" +
-			"\x03" +
-			"readdir(" +
-			"\x03" +
-			"readdirsync(" +
-			"\x03" +
-			"scandir(", Line: true}, Hook: "\x88\x80" +
-			"\x15\x80\xa0\x80" +
-			"\x02\x01\x01\xea" +
-			"\x01/(?s)(?:glob\\(|os\\.walk\\(|scandir\\(|iterdir\\(|listdir\\(|readdir(?:Sync)?\\(|Dir\\[|Dir\\.glob|File::Find|\\bfind\\(\\s*sub).*?(?:os\\.remove\\(|os\\.unlink\\(|\\.unlink\\(|unlinkSync\\(|\\brmSync\\(|File\\.(?:delete|unlink)|FileUtils\\.rm|\\bunlink\\b)/\x80 " +
-			"\x01\x01\x9e" +
-			"\x01/(?i)\\.(?:pyc|log|tmp|bak|orig|cache|map|o|class|snap)\\b|\\b(?:dist|build|out|target|coverage|tmp|temp|cache|__pycache__|node_modules|logs)\\b|tempfile|mkdtemp/" +
-			"\x03" +
-			"askSThis program deletes the files that it finds in a directory. Are all of them meant?" +
-			"\x01\x12git status --short"},
 		{Name: "no-change-of-system-files", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Program: true}, Hook: "\x98\x80" +
 			"\x15\x04k" +
 			"\trm /etc/*\n" +
@@ -2510,6 +2391,11 @@ var all = []packindex.Pack{
 			"\x02sh" +
 			"\x02\x01Z/\\bwhile\\s+(true|:|\\[\\s*1\\s*\\]|\\(\\(\\s*1\\s*\\)\\))\\s*;?\\s*do\\s[^;\\n&|]*[^&|>]&\\s*(;\\s*)?done/" +
 			"\x01c/(^|[;&|\\n]|-c\\s+['\"])\\s*(function\\s+)?[\\w.:%]+\\s*(\\(\\s*\\)\\s*)?\\{\\s*[\\w.:%$]+\\s*\\|\\s*[\\w.:%$]+\\s*&/" +
+			"\x05block;This starts processes until the machine no longer responds."},
+		{Name: "no-endless-processes-by-code", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Code: "for\x02fork()\x02iter(\x01fork\x03fork()\x02while\x01fork\x03os.fork\x02loop\x03while", Line: true}, Hook: "\x88\x80" +
+			"\x05\x80 " +
+			"\x01\x01\x99" +
+			"\x01/(?:\\bwhile\\s*\\(?\\s*(?:1|True|true)\\s*\\)?|\\bloop\\s*(?:do\\b|\\{))\\s*[:{]?\\s*(?:os\\.)?fork\\b|\\bfork(?:\\(\\))?\\s+while\\b|\\bfork\\(\\)\\s+for\\s+\\w+\\s+in\\s+iter\\(/" +
 			"\x05block;This starts processes until the machine no longer responds."},
 		{Name: "ask-before-stopping-services", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x98\x80" +
 			"\x15\x04\xa5" +
