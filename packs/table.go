@@ -10,7 +10,7 @@ import (
 
 // all lists the packs in alphabetical order.
 var all = []packindex.Pack{
-	{Name: "destructive", Version: 8, Digest: "46df2e54c3e0a4944d3509a171836ea9369049fa008fd6377db99650a495ef0b", Begins: "[a-za-z_:.%]" +
+	{Name: "destructive", Version: 8, Digest: "495634eca589e94f481ec8a5c9e4532b4c489dc56051fd8c638d21574cd769ca", Begins: "[a-za-z_:.%]" +
 		"\t\x94\n" +
 		"bomb*" +
 		"\t\x94\n" +
@@ -2392,10 +2392,10 @@ var all = []packindex.Pack{
 			"\x02\x01Z/\\bwhile\\s+(true|:|\\[\\s*1\\s*\\]|\\(\\(\\s*1\\s*\\)\\))\\s*;?\\s*do\\s[^;\\n&|]*[^&|>]&\\s*(;\\s*)?done/" +
 			"\x01c/(^|[;&|\\n]|-c\\s+['\"])\\s*(function\\s+)?[\\w.:%]+\\s*(\\(\\s*\\)\\s*)?\\{\\s*[\\w.:%$]+\\s*\\|\\s*[\\w.:%$]+\\s*&/" +
 			"\x05block;This starts processes until the machine no longer responds."},
-		{Name: "no-endless-processes-by-code", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Code: "for\x02fork()\x02iter(\x01fork\x03fork()\x02while\x01fork\x03os.fork\x02loop\x03while", Line: true}, Hook: "\x88\x80" +
+		{Name: "no-endless-processes-by-code", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Code: "\\nwhile\x03loop\x03while\x02fork\x03os.fork\x01for\x02fork()\x02iter(\x01fork\x03fork()\x02while", Line: true}, Hook: "\x88\x80" +
 			"\x05\x80 " +
-			"\x01\x01\x99" +
-			"\x01/(?:\\bwhile\\s*\\(?\\s*(?:1|True|true)\\s*\\)?|\\bloop\\s*(?:do\\b|\\{))\\s*[:{]?\\s*(?:os\\.)?fork\\b|\\bfork(?:\\(\\))?\\s+while\\b|\\bfork\\(\\)\\s+for\\s+\\w+\\s+in\\s+iter\\(/" +
+			"\x01\x01\xa1" +
+			"\x01/(?:(?:\\b|\\\\n)while\\s*\\(?\\s*(?:1|True|true)\\s*\\)?|\\bloop\\s*(?:do\\b|\\{))\\s*[:{]?\\s*(?:os\\.)?fork\\b|\\bfork(?:\\(\\))?\\s+while\\b|\\bfork\\(\\)\\s+for\\s+\\w+\\s+in\\s+iter\\(/" +
 			"\x05block;This starts processes until the machine no longer responds."},
 		{Name: "ask-before-stopping-services", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x98\x80" +
 			"\x15\x04\xa5" +
@@ -4078,17 +4078,17 @@ var all = []packindex.Pack{
 			"\x01\x03" +
 			"ask;This command line hides the command that it runs. Continue?"},
 	}},
-	{Name: "exfiltration", Version: 5, Digest: "2129a3d884a07856b53cdfac6ef47902f93fc2a905c24533441e57b78480c55d", Begins: "*" +
-		"\t\x9f\xa0\xa1\xa2\xa3\xa4\xa5\xa6\xa7\xa8\xa9\xaa\xab\xac\xad\xae\xaf\xb0\xb1\xb2\xb3\xb4\xb5\xb6\xb7\xb8\xb9\n" +
+	{Name: "exfiltration", Version: 5, Digest: "d4030842ab043c705e2e3c9f7f0958600ad67f932a04c97b614d18f047b904e1", Begins: "*" +
+		"\t\xa0\xa1\xa2\xa3\xa4\xa5\xa6\xa7\xa8\xa9\xaa\xab\xac\xad\xae\xaf\xb0\xb1\xb2\xb3\xb4\xb5\xb6\xb7\xb8\xb9\xba\n" +
 		"\x00arecord" +
-		"\t\x95\n" +
+		"\t\x96\n" +
 		"aria2c" +
-		"\t\x80\x82\x8c\n" +
+		"\t\x80\x82\x8d\n" +
 		"ash" +
 		"\t\x87\n" +
 		"autossh" +
-		"\t\x9a" +
-		"\x02R\x8d\n" +
+		"\t\x9b" +
+		"\x02R\x8e\n" +
 		"awk" +
 		"\t\x87\n" +
 		"aws s3" +
@@ -4096,7 +4096,7 @@ var all = []packindex.Pack{
 		"aws s3api" +
 		"\t\x84\n" +
 		"axel" +
-		"\t\x80\x82\x8c\n" +
+		"\t\x80\x82\x8d\n" +
 		"az storage" +
 		"\t\x84\n" +
 		"azcopy copy" +
@@ -4108,92 +4108,88 @@ var all = []packindex.Pack{
 		"bash" +
 		"\t\x87\n" +
 		"bore local" +
-		"\t\x8d\n" +
-		"bun" +
-		"\t\x80\x87\n" +
+		"\t\x8e\n" +
 		"bunx" +
-		"\t\x8f\n" +
+		"\t\x90\n" +
 		"busybox" +
-		"\t\x8f\n" +
+		"\t\x90\n" +
 		"caddy" +
-		"\t\x8f\n" +
+		"\t\x90\n" +
 		"cat" +
-		"\t\x01input\x95\n" +
+		"\t\x01input\x96\n" +
 		"chisel" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"cloudflared" +
-		"\t\x02--url\x8d\n" +
+		"\t\x02--url\x8e\n" +
 		"cloudflared tunnel" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"code tunnel" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"croc" +
 		"\t\x80\x82\n" +
 		"croc send" +
 		"\t\x84\n" +
 		"cryptcat" +
-		"\t\x80\x82\x8e\n" +
+		"\t\x80\x82\x8f\n" +
 		"curl" +
-		"\t\x80\x82\x85\x86\x8c\x8e" +
-		"\x01POST\x99" +
-		"\x01PUT\x99" +
-		"\x02--data-\x99" +
-		"\x02--json\x99" +
-		"\x02F--form\x99" +
-		"\x02T--uploa\x99" +
-		"\x02d--data\x99\n" +
+		"\t\x80\x82\x85\x86\x8d\x8f" +
+		"\x01POST\x9a" +
+		"\x01PUT\x9a" +
+		"\x02--data-\x9a" +
+		"\x02--json\x9a" +
+		"\x02F--form\x9a" +
+		"\x02T--uploa\x9a" +
+		"\x02d--data\x9a\n" +
 		"curlie" +
-		"\t\x80\x82\x85\x86\x8c\x8e\n" +
+		"\t\x80\x82\x85\x86\x8d\x8f\n" +
 		"darkhttpd" +
-		"\t\x8f\n" +
+		"\t\x90\n" +
 		"dash" +
 		"\t\x87\n" +
 		"delv" +
-		"\t\x8c\n" +
-		"deno" +
-		"\t\x80\x87\n" +
+		"\t\x8d\n" +
 		"devtunnel host" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"dig" +
-		"\t\x80\x82\x8c\n" +
+		"\t\x80\x82\x8d\n" +
 		"dnscat" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"dnscat2" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"drill" +
-		"\t\x80\x82\x8c\n" +
+		"\t\x80\x82\x8d\n" +
 		"evtest" +
-		"\t\x95\n" +
+		"\t\x96\n" +
 		"exec" +
 		"\t\x87\n" +
 		"exim" +
-		"\t\x94\n" +
+		"\t\x95\n" +
 		"expose share" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"ffmpeg alsa" +
-		"\t\x02f\x95\n" +
+		"\t\x02f\x96\n" +
 		"ffmpeg avfoundation" +
-		"\t\x02f\x95\n" +
+		"\t\x02f\x96\n" +
 		"ffmpeg pulse" +
-		"\t\x02f\x95\n" +
+		"\t\x02f\x96\n" +
 		"ffmpeg v4l2" +
-		"\t\x02f\x95\n" +
+		"\t\x02f\x96\n" +
 		"ffmpeg x11grab" +
-		"\t\x02f\x95\n" +
+		"\t\x02f\x96\n" +
 		"finger" +
 		"\t\x80\x82\n" +
 		"flameshot" +
-		"\t\x95\n" +
+		"\t\x96\n" +
 		"fping" +
-		"\t\x8c\n" +
+		"\t\x8d\n" +
 		"frpc" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"frps" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"fswebcam" +
-		"\t\x95\n" +
+		"\t\x96\n" +
 		"ftp" +
-		"\t\x80\x82\x8e\x99\n" +
+		"\t\x80\x82\x8f\x9a\n" +
 		"gawk" +
 		"\t\x87\n" +
 		"gcloud alpha" +
@@ -4201,13 +4197,13 @@ var all = []packindex.Pack{
 		"gcloud storage" +
 		"\t\x83\n" +
 		"get-clipboard" +
-		"\t\x96\n" +
+		"\t\x97\n" +
 		"getent" +
-		"\t\x8c\n" +
+		"\t\x8d\n" +
 		"gh api" +
 		"\t\x80\n" +
 		"gh gist" +
-		"\t\x80\x82\x83\x91\n" +
+		"\t\x80\x82\x83\x92\n" +
 		"gh issue" +
 		"\t\x80\n" +
 		"gh pr" +
@@ -4215,98 +4211,96 @@ var all = []packindex.Pack{
 		"gh release" +
 		"\t\x80\x83\n" +
 		"gh repo" +
-		"\t\x02--publi\x91\n" +
+		"\t\x02--publi\x92\n" +
 		"gh secret" +
-		"\t\x92\n" +
-		"git add" +
-		"\t\x9e\n" +
-		"git config" +
-		"\t\x01remot\x93\n" +
-		"git daemon" +
-		"\t\x90\n" +
-		"git push" +
-		"\t\x90\x99\n" +
-		"git remote" +
 		"\t\x93\n" +
+		"git add" +
+		"\t\x9f\n" +
+		"git config" +
+		"\t\x01remot\x94\n" +
+		"git daemon" +
+		"\t\x91\n" +
+		"git push" +
+		"\t\x91\x9a\n" +
+		"git remote" +
+		"\t\x94\n" +
 		"glab" +
 		"\t\x80\n" +
 		"glab snippet" +
-		"\t\x91\n" +
+		"\t\x92\n" +
 		"gnome-screenshot" +
-		"\t\x95\n" +
+		"\t\x96\n" +
 		"gotty" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"grim" +
-		"\t\x95\n" +
+		"\t\x96\n" +
 		"gs-netcat" +
-		"\t\x80\x82\x8d\x8e\n" +
+		"\t\x80\x82\x8e\x8f\n" +
 		"gsocket" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"gsutil" +
 		"\t\x80\x82\x83\n" +
 		"host" +
-		"\t\x80\x82\x8c\n" +
+		"\t\x80\x82\x8d\n" +
 		"hping3" +
-		"\t\x8c\n" +
+		"\t\x8d\n" +
 		"http" +
-		"\t\x80\x82\x85\x86\x8c\x8e" +
-		"\x01POST\x99" +
-		"\x01PUT\x99\n" +
+		"\t\x80\x82\x85\x86\x8d\x8f" +
+		"\x01POST\x9a" +
+		"\x01PUT\x9a\n" +
 		"http-server" +
-		"\t\x8f\n" +
+		"\t\x90\n" +
 		"httpie" +
-		"\t\x80\x82\x8c\x8e\n" +
+		"\t\x80\x82\x8d\x8f\n" +
 		"https" +
-		"\t\x80\x82\x85\x86\x8c\x8e\n" +
+		"\t\x80\x82\x85\x86\x8d\x8f\n" +
 		"hub gist" +
-		"\t\x91\n" +
+		"\t\x92\n" +
 		"imagesnap" +
-		"\t\x95\n" +
+		"\t\x96\n" +
 		"import root" +
-		"\t\x95\n" +
+		"\t\x96\n" +
 		"inlets" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"iodine" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"ipfs add" +
 		"\t\x83\x84\n" +
 		"jira" +
 		"\t\x80\n" +
 		"kdig" +
-		"\t\x8c\n" +
+		"\t\x8d\n" +
 		"ksh" +
 		"\t\x87\n" +
 		"lftp" +
-		"\t\x80\x82\x8e\x99\n" +
+		"\t\x80\x82\x8f\x9a\n" +
 		"ligolo" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"live-server" +
-		"\t\x8f\n" +
+		"\t\x90\n" +
 		"localtunnel" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"localxpose" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"loclx" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"logkeys" +
-		"\t\x95\n" +
+		"\t\x96\n" +
 		"lt" +
-		"\t\x02--port\x8d" +
-		"\x02p\x8d\n" +
-		"lua" +
-		"\t\x80\x87\n" +
+		"\t\x02--port\x8e" +
+		"\x02p\x8e\n" +
 		"mail" +
-		"\t\x80\x82\x8e\x94\n" +
+		"\t\x80\x82\x8f\x95\n" +
 		"mailx" +
-		"\t\x80\x82\x94\n" +
+		"\t\x80\x82\x95\n" +
 		"maim" +
-		"\t\x95\n" +
+		"\t\x96\n" +
 		"matrix-commander" +
 		"\t\x80\n" +
 		"mc cp" +
 		"\t\x83\n" +
 		"miniserve" +
-		"\t\x8f\n" +
+		"\t\x90\n" +
 		"mkfifo" +
 		"\t\x87\n" +
 		"mknod" +
@@ -4314,131 +4308,109 @@ var all = []packindex.Pack{
 		"msfvenom" +
 		"\t\x87\n" +
 		"msmtp" +
-		"\t\x80\x82\x94\n" +
+		"\t\x80\x82\x95\n" +
 		"mutt" +
-		"\t\x80\x82\x94\n" +
+		"\t\x80\x82\x95\n" +
 		"nc" +
-		"\t\x80\x82\x85\x86\x87\x8c\x8e\x99" +
-		"\x02l\x8d\n" +
+		"\t\x80\x82\x85\x86\x87\x8d\x8f\x9a" +
+		"\x02l\x8e\n" +
 		"nc.openbsd" +
-		"\t\x80\x82\x87\x8e\n" +
+		"\t\x80\x82\x87\x8f\n" +
 		"nc.traditional" +
-		"\t\x80\x82\x87\x8e\n" +
+		"\t\x80\x82\x87\x8f\n" +
 		"ncat" +
-		"\t\x80\x82\x85\x86\x87\x8e\x99" +
-		"\x02l\x8d\n" +
+		"\t\x80\x82\x85\x86\x87\x8f\x9a" +
+		"\x02l\x8e\n" +
 		"neomutt" +
-		"\t\x94\n" +
+		"\t\x95\n" +
 		"netcat" +
-		"\t\x80\x82\x85\x86\x87\x8e\x99" +
-		"\x02l\x8d\n" +
+		"\t\x80\x82\x85\x86\x87\x8f\x9a" +
+		"\x02l\x8e\n" +
 		"ngrok http" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"ngrok start" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"ngrok tcp" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"ngrok tls" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"node" +
-		"\t\x80\x87\x99\n" +
-		"nodejs" +
-		"\t\x80\x87\n" +
+		"\t\x9a\n" +
 		"npx" +
-		"\t\x8d\x8f\n" +
+		"\t\x8e\x90\n" +
 		"nslookup" +
-		"\t\x80\x82\x8c\n" +
+		"\t\x80\x82\x8d\n" +
 		"oc cp" +
 		"\t\x84\n" +
 		"openssl" +
-		"\t\x01s_cli\x80\x82\x87\x8e\n" +
-		"osascript" +
-		"\t\x80\x87\n" +
+		"\t\x01s_cli\x80\x82\x87\x8f\n" +
 		"pagekite" +
-		"\t\x8d\n" +
-		"parecord" +
-		"\t\x95\n" +
-		"pbpaste" +
-		"\t\x96\n" +
-		"perl" +
-		"\t\x80\x87\x99\n" +
-		"php" +
-		"\t\x80\x87\x8f\x99\n" +
-		"ping" +
-		"\t\x80\x82\x8c\n" +
-		"ping6" +
-		"\t\x8c\n" +
-		"pinggy" +
-		"\t\x8d\n" +
-		"playit" +
-		"\t\x8d\n" +
-		"plink" +
-		"\t\x9a" +
-		"\x02R\x8d\n" +
-		"powershell" +
-		"\t\x80\x87\n" +
-		"psql" +
 		"\t\x8e\n" +
-		"ptunnel" +
+		"parecord" +
+		"\t\x96\n" +
+		"pbpaste" +
+		"\t\x97\n" +
+		"perl" +
+		"\t\x9a\n" +
+		"php" +
+		"\t\x90\x9a\n" +
+		"ping" +
+		"\t\x80\x82\x8d\n" +
+		"ping6" +
 		"\t\x8d\n" +
+		"pinggy" +
+		"\t\x8e\n" +
+		"playit" +
+		"\t\x8e\n" +
+		"plink" +
+		"\t\x9b" +
+		"\x02R\x8e\n" +
+		"psql" +
+		"\t\x8f\n" +
+		"ptunnel" +
+		"\t\x8e\n" +
 		"pwncat" +
 		"\t\x87\n" +
 		"pwncat-cs" +
 		"\t\x87\n" +
-		"pwsh" +
-		"\t\x80\x87\n" +
-		"pypy3" +
-		"\t\x80\x87\n" +
 		"python" +
-		"\t\x80\x87\x8f\x99\n" +
+		"\t\x90\x9a\n" +
 		"python2" +
-		"\t\x80\x87\x8f\n" +
+		"\t\x90\n" +
 		"python3" +
-		"\t\x80\x87\x8f\x99\n" +
-		"python3.10" +
-		"\t\x80\x87\n" +
-		"python3.11" +
-		"\t\x80\x87\n" +
-		"python3.12" +
-		"\t\x80\x87\n" +
-		"python3.13" +
-		"\t\x80\x87\n" +
-		"python3.14" +
-		"\t\x80\x87\n" +
-		"python3.9" +
-		"\t\x80\x87\n" +
+		"\t\x90\x9a\n" +
 		"rathole" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"rclone" +
-		"\t\x80\x82\x83\x99\n" +
+		"\t\x80\x82\x83\x9a\n" +
 		"resolvectl" +
-		"\t\x8c\n" +
+		"\t\x8d\n" +
 		"rsync" +
-		"\t\x80\x82\x83\x99\n" +
+		"\t\x80\x82\x83\x9a\n" +
 		"ruby" +
-		"\t\x80\x87\x8f\x99\n" +
+		"\t\x90\x9a\n" +
 		"s-nail" +
-		"\t\x94\n" +
+		"\t\x95\n" +
 		"s3cmd put" +
 		"\t\x83\x84\n" +
 		"scp" +
-		"\t\x80\x82\x83\x8e\x99\n" +
+		"\t\x80\x82\x83\x8f\x9a\n" +
 		"screencapture" +
-		"\t\x95\n" +
+		"\t\x96\n" +
 		"scrot" +
-		"\t\x95\n" +
+		"\t\x96\n" +
 		"sendemail" +
-		"\t\x94\n" +
+		"\t\x95\n" +
 		"sendmail" +
-		"\t\x80\x82\x94\n" +
+		"\t\x80\x82\x95\n" +
 		"serve" +
-		"\t\x8f\n" +
+		"\t\x90\n" +
 		"sftp" +
-		"\t\x80\x82\x99\n" +
+		"\t\x80\x82\x9a\n" +
 		"sh" +
 		"\t\x87\n" +
 		"showkey" +
-		"\t\x95\n" +
+		"\t\x96\n" +
 		"signal-cli" +
 		"\t\x80\n" +
 		"slack" +
@@ -4448,74 +4420,74 @@ var all = []packindex.Pack{
 		"smbclient" +
 		"\t\x80\x82\n" +
 		"socat" +
-		"\t\x80\x82\x85\x86\x87\x8e\n" +
+		"\t\x80\x82\x85\x86\x87\x8f\n" +
 		"spectacle" +
-		"\t\x95\n" +
+		"\t\x96\n" +
 		"ssh" +
-		"\t\x80\x82\x8e\x9a" +
-		"\x01@loca\x8d" +
-		"\x01@serv\x8d" +
-		"\x01local\x8d" +
-		"\x01serve\x8d" +
-		"\x02R\x8d\n" +
+		"\t\x80\x82\x8f\x9b" +
+		"\x01@loca\x8e" +
+		"\x01@serv\x8e" +
+		"\x01local\x8e" +
+		"\x01serve\x8e" +
+		"\x02R\x8e\n" +
 		"sshuttle" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"ssmtp" +
-		"\t\x94\n" +
+		"\t\x95\n" +
 		"strace" +
-		"\t\x02e\x95\n" +
+		"\t\x02e\x96\n" +
 		"stunnel" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"swaks" +
-		"\t\x80\x82\x94\n" +
+		"\t\x80\x82\x95\n" +
 		"tailscale funnel" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"tailscale serve" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"tclsh" +
 		"\t\x87\n" +
 		"tcpdump" +
-		"\t\x02w\x95\n" +
+		"\t\x02w\x96\n" +
 		"telebit" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"telegram-send" +
-		"\t\x80\x94\n" +
+		"\t\x80\x95\n" +
 		"telnet" +
-		"\t\x80\x82\x87\x8e\x99\n" +
+		"\t\x80\x82\x87\x8f\x9a\n" +
 		"tftp" +
-		"\t\x80\x82\x8e\n" +
+		"\t\x80\x82\x8f\n" +
 		"tmate" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"tmole" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"traceroute" +
-		"\t\x8c\n" +
+		"\t\x8d\n" +
 		"transfer" +
 		"\t\x84\n" +
 		"ttyd" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"tunnelmole" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"twilio" +
-		"\t\x94\n" +
+		"\t\x95\n" +
 		"twistd" +
-		"\t\x8f\n" +
+		"\t\x90\n" +
 		"upterm host" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"vercel blob" +
 		"\t\x84\n" +
 		"webfsd" +
-		"\t\x8f\n" +
+		"\t\x90\n" +
 		"wget" +
-		"\t\x80\x82\x85\x86\x8c\x8e" +
-		"\x02--body-\x99" +
-		"\x02--post-\x99\n" +
+		"\t\x80\x82\x85\x86\x8d\x8f" +
+		"\x02--body-\x9a" +
+		"\x02--post-\x9a\n" +
 		"wget2" +
-		"\t\x80\x82\x85\x86\x8c\x8e\n" +
+		"\t\x80\x82\x85\x86\x8d\x8f\n" +
 		"whois" +
 		"\t\x80\x82\n" +
 		"wl-paste" +
-		"\t\x96\n" +
+		"\t\x97\n" +
 		"wormhole" +
 		"\t\x80\x82\n" +
 		"wormhole send" +
@@ -4523,24 +4495,24 @@ var all = []packindex.Pack{
 		"wrangler r2" +
 		"\t\x84\n" +
 		"xclip" +
-		"\t\x96\n" +
+		"\t\x97\n" +
 		"xh" +
-		"\t\x80\x82\x85\x86\x8c\x8e" +
-		"\x01POST\x99\n" +
+		"\t\x80\x82\x85\x86\x8d\x8f" +
+		"\x01POST\x9a\n" +
 		"xinput test" +
-		"\t\x95\n" +
-		"xinput test-xi2" +
-		"\t\x95\n" +
-		"xsel" +
 		"\t\x96\n" +
+		"xinput test-xi2" +
+		"\t\x96\n" +
+		"xsel" +
+		"\t\x97\n" +
 		"xterm" +
 		"\t\x87\n" +
 		"xwd" +
-		"\t\x95\n" +
+		"\t\x96\n" +
 		"zmodload" +
 		"\t\x87\n" +
 		"zrok share" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"zsh" +
 		"\t\x87\n" +
 		"ztcp" +
@@ -4731,198 +4703,9 @@ var all = []packindex.Pack{
 			"\x03" +
 			".env" +
 			"\x05\x061" +
-			"\x05|" +
-			"\x05$env:" +
-			"\x03" +
-			"%env" +
-			"\x03" +
-			"($_env)" +
-			"\x03" +
-			"($_env," +
-			"\x03" +
-			".aws" +
-			"\x03" +
-			".docker/config.json" +
-			"\x03" +
-			".env" +
-			"\x03" +
-			".env\").read" +
-			"\x03" +
-			".env').read" +
-			"\x03" +
-			".git-credentials" +
-			"\x03" +
-			".gnupg" +
-			"\x03" +
-			".kube/config" +
-			"\x03" +
-			".netrc" +
-			"\x03" +
-			".npmrc" +
-			"\x03" +
-			".pem" +
-			"\x03" +
-			".pypirc" +
-			"\x03" +
-			".ssh" +
-			"\x03" +
-			"/etc/passwd" +
-			"\x03" +
-			"/etc/shadow" +
-			"\x03" +
-			"/proc/self/environ" +
-			"\x03" +
-			"_history" +
-			"\x03" +
-			"aws_secret" +
-			"\x03" +
-			"credentials" +
-			"\x03" +
-			"dict(os.environ" +
-			"\x03" +
-			"dict(os.environ)" +
-			"\x03" +
-			"dumps(" +
-			"\x03" +
-			"env.inspect" +
-			"\x03" +
-			"env.to_h" +
-			"\x03" +
-			"env.to_json" +
-			"\x03" +
-			"get-childitem env:" +
-			"\x03" +
-			"getenv()" +
-			"\x03" +
-			"id_dsa" +
-			"\x03" +
-			"id_ecdsa" +
-			"\x03" +
-			"id_ed25519" +
-			"\x03" +
-			"id_rsa" +
-			"\x03" +
-			"key4.db" +
-			"\x03" +
-			"keychains" +
-			"\x03" +
-			"login data" +
-			"\x03" +
-			"logins.json" +
-			"\x03" +
-			"os.environ" +
-			"\x03" +
-			"process.env)" +
-			"\x03" +
-			"process.env." +
-			"\x03" +
-			"process.env.aws_secret" +
-			"\x03" +
-			"secret." +
-			"\x03" +
-			"secrets." +
-			"\x03" +
-			"str(os.environ)" +
-			"\x03" +
-			"stringify(process.env)" +
-			"\x02aiohttp" +
-			"\x03" +
-			"axios" +
-			"\x03" +
-			"curl_init" +
-			"\x03" +
-			"fetch(" +
-			"\x03" +
-			"file_get_contents(" +
-			"\x03" +
-			"ftplib" +
-			"\x03" +
-			"http.client" +
-			"\x03" +
-			"http.get" +
-			"\x03" +
-			"http.post" +
-			"\x03" +
-			"http.request" +
-			"\x03" +
-			"http::" +
-			"\x03" +
-			"https.get" +
-			"\x03" +
-			"https.post" +
-			"\x03" +
-			"https.request" +
-			"\x03" +
-			"httpx" +
-			"\x03" +
-			"invoke-restmethod" +
-			"\x03" +
-			"invoke-webrequest" +
-			"\x03" +
-			"io::socket" +
-			"\x03" +
-			"lwp" +
-			"\x03" +
-			"net::http" +
-			"\x03" +
-			"open-uri" +
-			"\x03" +
-			"paramiko" +
-			"\x03" +
-			"requests.get" +
-			"\x03" +
-			"requests.post" +
-			"\x03" +
-			"requests.put" +
-			"\x03" +
-			"requests.request" +
-			"\x03" +
-			"require(\"dns\")" +
-			"\x03" +
-			"require(\"dns')" +
-			"\x03" +
-			"require(\"http\")" +
-			"\x03" +
-			"require(\"http')" +
-			"\x03" +
-			"require(\"https\")" +
-			"\x03" +
-			"require(\"https')" +
-			"\x03" +
-			"require(\"net\")" +
-			"\x03" +
-			"require(\"net')" +
-			"\x03" +
-			"require('dns\")" +
-			"\x03" +
-			"require('dns')" +
-			"\x03" +
-			"require('http\")" +
-			"\x03" +
-			"require('http')" +
-			"\x03" +
-			"require('https\")" +
-			"\x03" +
-			"require('https')" +
-			"\x03" +
-			"require('net\")" +
-			"\x03" +
-			"require('net')" +
-			"\x03" +
-			"smtplib" +
-			"\x03" +
-			"socket" +
-			"\x03" +
-			"tcpsocket" +
-			"\x03" +
-			"uri.open" +
-			"\x03" +
-			"urllib" +
-			"\x03" +
-			"urlopen" +
-			"\x05\x065", Program: true}, Hook: "\x88\x80" +
+			"\x05|", Program: true}, Hook: "\x88\x80" +
 			"\x05\x84\x80" +
-			"\x02O" +
+			"\x02:" +
 			"\x04curl" +
 			"\x06curlie" +
 			"\x04wget" +
@@ -4978,38 +4761,14 @@ var all = []packindex.Pack{
 			"\x04ping" +
 			"\x04croc" +
 			"\bwormhole" +
-			"\tsmbclient" +
-			"\x06python" +
-			"\apython2" +
-			"\apython3" +
-			"\tpython3.9\n" +
-			"python3.10\n" +
-			"python3.11\n" +
-			"python3.12\n" +
-			"python3.13\n" +
-			"python3.14" +
-			"\x05pypy3" +
-			"\x04node" +
-			"\x06nodejs" +
-			"\x04deno" +
-			"\x03" +
-			"bun" +
-			"\x04ruby" +
-			"\x04perl" +
-			"\x03" +
-			"php" +
-			"\x03" +
-			"lua" +
-			"\tosascript" +
-			"\x04pwsh\n" +
-			"powershell\n" +
+			"\tsmbclient\n" +
 			"signal-cli" +
 			"\x05slack" +
 			"\bslackcat" +
 			"\rtelegram-send" +
 			"\x10matrix-commander" +
 			"\x04jira" +
-			"\a\x01\xc2" +
+			"\x05\x01\xc2" +
 			"\x03" +
 			"/\\b(?:gh\\s+(?:issue|pr|gist|release|api)|glab|signal-cli|slack|slackcat|telegram-send|matrix-commander|jira)\\s[^;&|\\n]*(?:\\$\\(|`)\\s*(?:(?:cat|base64|head|tail)\\s[^)`\\n]*?|<\\s*)(?:[\\w.~$/{}-]*/)?(?:\\.env(?:\\.(?:local|prod\\w*|dev\\w*|stag\\w*))?|id_(?:rsa|dsa|ecdsa|ed25519)|\\.ssh/\\S+|\\.aws/credentials|\\.(?:netrc|npmrc|pypirc|pgpass|git-credentials|kube/config|docker/config\\.json)|[\\w-]*(?:server|private|secret)[\\w-]*\\.(?:pem|key))[\"']?\\s*(?:[|)`]|$)/" +
 			"\x01\xb3" +
@@ -5020,44 +4779,546 @@ var all = []packindex.Pack{
 			"\x01\xa7" +
 			"\x03" +
 			"/\\b(?:tar|zip|cpio|7z|find)\\b[^|;&\\n]*\\s(?:(?:~|\\$HOME)/(?:Documents|Desktop|Pictures|Library|\\.\\w+)\\S*|~/?|\\$\\{?HOME\\}?/?|/home/[\\w.-]+/?|/Users/[\\w.-]+/?|/root/?|/etc/?|/)(?:\\s[^|;&\\n]*)?(?:\\|(?:[^;&|\\n]|>&|&>)+)*?\\|\\s*(?:sudo\\s+)?(?:curl|curlie|wget2?|https?|xh|nc|ncat|netcat|socat|telnet|ssh|sftp|l?ftp|tftp|openssl\\s+s_client|mailx?|mutt|sendmail|msmtp|gh\\s+gist|whois|cryptcat|aws\\s+s3|rclone|gsutil|nslookup|dig)\\b/" +
-			"\x01\xc9" +
-			"\b/(?:require\\(['\\\"](?:https?|dns|net)['\\\"]\\)|requests\\.(?:post|put|get|request)|urllib|http\\.client|httpx|aiohttp|urlopen|\\bfetch\\(|axios|https?\\.(?:request|get|post)|Net::HTTP|open-uri|URI\\.open|LWP|HTTP::|IO::Socket|\\bsocket\\b|TCPSocket|curl_init|file_get_contents\\(\\s*['\"]http|smtplib|ftplib|paramiko|Invoke-(?:WebRequest|RestMethod))[\\s\\S]*(?:\\.ssh\\b|\\bid_(?:rsa|dsa|ecdsa|ed25519)|\\.aws\\b|\\.netrc|/etc/(?:shadow|passwd)|_history|\\.kube/config|\\.gnupg|\\.git-credentials|\\.docker/config\\.json|Login Data|key4\\.db|logins\\.json|Keychains|\\.npmrc|\\.pypirc|/proc/self/environ|(?:open|readFile\\w*|read|Path|File\\.read|file_get_contents)\\(\\s*['\"][^'\"]*(?:\\.env|\\.pem|secrets?\\.\\w+|credentials[\\w.]*)['\"]|\\.env['\"]\\)\\.read|dict\\(os\\.environ\\)|str\\(os\\.environ\\)|dumps\\(\\s*(?:dict\\()?os\\.environ|(?:data|json|params)\\s*=\\s*(?:dict\\()?os\\.environ[^.\\[]|stringify\\(process\\.env\\)|process\\.env\\)|ENV\\.(?:to_h|inspect|to_json)|%ENV|environ[^\\n]{0,8}AWS_SECRET|process\\.env\\.AWS_SECRET|\\+\\s*process\\.env\\.\\w*(?:TOKEN|KEY|SECRET|PASS)|\\(\\$_ENV[,)]|getenv\\(\\)|Get-ChildItem env:|\\$env:\\w*(?:KEY|TOKEN|SECRET))/" +
-			"\x01\xc9" +
-			"\b/(?:\\.ssh\\b|\\bid_(?:rsa|dsa|ecdsa|ed25519)|\\.aws\\b|\\.netrc|/etc/(?:shadow|passwd)|_history|\\.kube/config|\\.gnupg|\\.git-credentials|\\.docker/config\\.json|Login Data|key4\\.db|logins\\.json|Keychains|\\.npmrc|\\.pypirc|/proc/self/environ|(?:open|readFile\\w*|read|Path|File\\.read|file_get_contents)\\(\\s*['\"][^'\"]*(?:\\.env|\\.pem|secrets?\\.\\w+|credentials[\\w.]*)['\"]|\\.env['\"]\\)\\.read|dict\\(os\\.environ\\)|str\\(os\\.environ\\)|dumps\\(\\s*(?:dict\\()?os\\.environ|(?:data|json|params)\\s*=\\s*(?:dict\\()?os\\.environ[^.\\[]|stringify\\(process\\.env\\)|process\\.env\\)|ENV\\.(?:to_h|inspect|to_json)|%ENV|environ[^\\n]{0,8}AWS_SECRET|process\\.env\\.AWS_SECRET|\\+\\s*process\\.env\\.\\w*(?:TOKEN|KEY|SECRET|PASS)|\\(\\$_ENV[,)]|getenv\\(\\)|Get-ChildItem env:|\\$env:\\w*(?:KEY|TOKEN|SECRET))[\\s\\S]*(?:require\\(['\\\"](?:https?|dns|net)['\\\"]\\)|requests\\.(?:post|put|get|request)|urllib|http\\.client|httpx|aiohttp|urlopen|\\bfetch\\(|axios|https?\\.(?:request|get|post)|Net::HTTP|open-uri|URI\\.open|LWP|HTTP::|IO::Socket|\\bsocket\\b|TCPSocket|curl_init|file_get_contents\\(\\s*['\"]http|smtplib|ftplib|paramiko|Invoke-(?:WebRequest|RestMethod))/" +
 			"\x05block\x8f" +
 			"\x01This sends keys, passwords or private files out of this machine. Leave them where they are, and ask the user for the information that you need."},
 		{Name: "no-secrets-sent-by-code", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Code: ".aws" +
 			"\x03" +
 			".git-credentials" +
 			"\x03" +
+			".gnupg" +
+			"\x03" +
 			".netrc" +
 			"\x03" +
+			".npmrc" +
+			"\x03" +
+			".pypirc" +
+			"\x03" +
 			".ssh" +
+			"\x03" +
+			"/etc/passwd" +
+			"\x03" +
+			"/etc/shadow" +
+			"\x03" +
+			"/proc/self/environ" +
+			"\x03" +
+			"_history" +
+			"\x03" +
+			"docker/config.json" +
+			"\x03" +
+			"get-childitem env:" +
+			"\x03" +
+			"id_dsa" +
+			"\x03" +
+			"id_ecdsa" +
 			"\x03" +
 			"id_ed25519" +
 			"\x03" +
 			"id_rsa" +
-			"\x02axios.post" +
 			"\x03" +
-			"axios.put" +
+			"key4.db" +
+			"\x03" +
+			"keychains" +
+			"\x03" +
+			"kube/config" +
+			"\x03" +
+			"login data" +
+			"\x03" +
+			"logins.json" +
+			"\x02.uploaddata(" +
+			"\x03" +
+			".uploadfile(" +
+			"\x03" +
+			".uploadstring(" +
+			"\x03" +
+			"aiohttp" +
+			"\x03" +
+			"axios" +
+			"\x03" +
+			"connect" +
+			"\x03" +
+			"createconnection" +
 			"\x03" +
 			"curl_init" +
 			"\x03" +
 			"fetch(" +
 			"\x03" +
+			"file_get_contents(" +
+			"\x03" +
+			"ftplib" +
+			"\x03" +
+			"get(" +
+			"\x03" +
 			"http.client" +
 			"\x03" +
-			"httpx.post" +
+			"http.get" +
 			"\x03" +
-			"httpx.put" +
+			"http.post" +
+			"\x03" +
+			"http.request" +
+			"\x03" +
+			"http::" +
+			"\x03" +
+			"https.get" +
+			"\x03" +
+			"https.post" +
+			"\x03" +
+			"https.request" +
+			"\x03" +
+			"httpx" +
+			"\x03" +
+			"invoke-restmethod" +
+			"\x03" +
+			"invoke-webrequest" +
+			"\x03" +
+			"io::socket" +
+			"\x03" +
+			"lookup" +
+			"\x03" +
+			"lwp" +
 			"\x03" +
 			"net::http" +
+			"\x03" +
+			"open-uri" +
+			"\x03" +
+			"requests.get" +
 			"\x03" +
 			"requests.post" +
 			"\x03" +
 			"requests.put" +
 			"\x03" +
-			"urlopen(" +
+			"requests.request" +
+			"\x03" +
+			"require(\"dns\")." +
+			"\x03" +
+			"require(\"dns')." +
+			"\x03" +
+			"require(\"http\")." +
+			"\x03" +
+			"require(\"http')." +
+			"\x03" +
+			"require(\"https\")." +
+			"\x03" +
+			"require(\"https')." +
+			"\x03" +
+			"require(\"net\")." +
+			"\x03" +
+			"require(\"net')." +
+			"\x03" +
+			"require('dns\")." +
+			"\x03" +
+			"require('dns')." +
+			"\x03" +
+			"require('http\")." +
+			"\x03" +
+			"require('http')." +
+			"\x03" +
+			"require('https\")." +
+			"\x03" +
+			"require('https')." +
+			"\x03" +
+			"require('net\")." +
+			"\x03" +
+			"require('net')." +
+			"\x03" +
+			"resolve" +
+			"\x03" +
+			"smtplib" +
+			"\x03" +
+			"socket" +
+			"\x03" +
+			"tcpsocket" +
+			"\x03" +
+			"uri.open" +
+			"\x03" +
+			"urllib" +
+			"\x03" +
+			"urlopen" +
+			"\x02.uploaddata(" +
+			"\x03" +
+			".uploadfile(" +
+			"\x03" +
+			".uploadstring(" +
+			"\x03" +
+			"aiohttp" +
+			"\x03" +
+			"axios" +
+			"\x03" +
+			"curl_init" +
+			"\x03" +
+			"dns.connect" +
+			"\x03" +
+			"dns.createconnection" +
+			"\x03" +
+			"dns.lookup" +
+			"\x03" +
+			"dns.resolve" +
+			"\x03" +
+			"fetch(" +
+			"\x03" +
+			"file_get_contents(" +
+			"\x03" +
+			"ftplib" +
+			"\x03" +
+			"get(" +
+			"\x03" +
+			"http.client" +
+			"\x03" +
+			"http.get" +
+			"\x03" +
+			"http.post" +
+			"\x03" +
+			"http.request" +
+			"\x03" +
+			"http::" +
+			"\x03" +
+			"https.get" +
+			"\x03" +
+			"https.post" +
+			"\x03" +
+			"https.request" +
+			"\x03" +
+			"httpx" +
+			"\x03" +
+			"invoke-restmethod" +
+			"\x03" +
+			"invoke-webrequest" +
+			"\x03" +
+			"io::socket" +
+			"\x03" +
+			"lwp" +
+			"\x03" +
+			"net.connect" +
+			"\x03" +
+			"net.createconnection" +
+			"\x03" +
+			"net.lookup" +
+			"\x03" +
+			"net.resolve" +
+			"\x03" +
+			"net::http" +
+			"\x03" +
+			"open-uri" +
+			"\x03" +
+			"requests.get" +
+			"\x03" +
+			"requests.post" +
+			"\x03" +
+			"requests.put" +
+			"\x03" +
+			"requests.request" +
+			"\x03" +
+			"require(\"dns\")." +
+			"\x03" +
+			"require(\"dns')." +
+			"\x03" +
+			"require(\"http\")." +
+			"\x03" +
+			"require(\"http')." +
+			"\x03" +
+			"require(\"https\")." +
+			"\x03" +
+			"require(\"https')." +
+			"\x03" +
+			"require(\"net\")." +
+			"\x03" +
+			"require(\"net')." +
+			"\x03" +
+			"require('dns\")." +
+			"\x03" +
+			"require('dns')." +
+			"\x03" +
+			"require('http\")." +
+			"\x03" +
+			"require('http')." +
+			"\x03" +
+			"require('https\")." +
+			"\x03" +
+			"require('https')." +
+			"\x03" +
+			"require('net\")." +
+			"\x03" +
+			"require('net')." +
+			"\x03" +
+			"smtplib" +
+			"\x03" +
+			"socket" +
+			"\x03" +
+			"tcpsocket" +
+			"\x03" +
+			"uri.open" +
+			"\x03" +
+			"urllib" +
+			"\x03" +
+			"urlopen" +
+			"\x05\x060" +
+			"\x05$env:" +
+			"\x03" +
+			"%env" +
+			"\x03" +
+			"($_env)" +
+			"\x03" +
+			"($_env," +
+			"\x03" +
+			".env\"" +
+			"\x03" +
+			".env\").read" +
+			"\x03" +
+			".env'" +
+			"\x03" +
+			".env').read" +
+			"\x03" +
+			".pem\"" +
+			"\x03" +
+			".pem'" +
+			"\x03" +
+			"aws_secret" +
+			"\x03" +
+			"dict(os.environ" +
+			"\x03" +
+			"env.inspect" +
+			"\x03" +
+			"env.to_h" +
+			"\x03" +
+			"env.to_json" +
+			"\x03" +
+			"getenv()" +
+			"\x03" +
+			"os.environ" +
+			"\x03" +
+			"os.environ.items()" +
+			"\x03" +
+			"process.env" +
+			"\x03" +
+			"process.env." +
+			"\x03" +
+			"process.env.aws_secret" +
+			"\x02.uploaddata(" +
+			"\x03" +
+			".uploadfile(" +
+			"\x03" +
+			".uploadstring(" +
+			"\x03" +
+			"aiohttp" +
+			"\x03" +
+			"axios" +
+			"\x03" +
+			"connect" +
+			"\x03" +
+			"createconnection" +
+			"\x03" +
+			"curl_init" +
+			"\x03" +
+			"fetch(" +
+			"\x03" +
+			"file_get_contents(" +
+			"\x03" +
+			"ftplib" +
+			"\x03" +
+			"get(" +
+			"\x03" +
+			"http.client" +
+			"\x03" +
+			"http.get" +
+			"\x03" +
+			"http.post" +
+			"\x03" +
+			"http.request" +
+			"\x03" +
+			"http::" +
+			"\x03" +
+			"https.get" +
+			"\x03" +
+			"https.post" +
+			"\x03" +
+			"https.request" +
+			"\x03" +
+			"httpx" +
+			"\x03" +
+			"invoke-restmethod" +
+			"\x03" +
+			"invoke-webrequest" +
+			"\x03" +
+			"io::socket" +
+			"\x03" +
+			"lookup" +
+			"\x03" +
+			"lwp" +
+			"\x03" +
+			"net::http" +
+			"\x03" +
+			"open-uri" +
+			"\x03" +
+			"requests.get" +
+			"\x03" +
+			"requests.post" +
+			"\x03" +
+			"requests.put" +
+			"\x03" +
+			"requests.request" +
+			"\x03" +
+			"require(\"dns\")." +
+			"\x03" +
+			"require(\"dns')." +
+			"\x03" +
+			"require(\"http\")." +
+			"\x03" +
+			"require(\"http')." +
+			"\x03" +
+			"require(\"https\")." +
+			"\x03" +
+			"require(\"https')." +
+			"\x03" +
+			"require(\"net\")." +
+			"\x03" +
+			"require(\"net')." +
+			"\x03" +
+			"require('dns\")." +
+			"\x03" +
+			"require('dns')." +
+			"\x03" +
+			"require('http\")." +
+			"\x03" +
+			"require('http')." +
+			"\x03" +
+			"require('https\")." +
+			"\x03" +
+			"require('https')." +
+			"\x03" +
+			"require('net\")." +
+			"\x03" +
+			"require('net')." +
+			"\x03" +
+			"resolve" +
+			"\x03" +
+			"smtplib" +
+			"\x03" +
+			"socket" +
+			"\x03" +
+			"tcpsocket" +
+			"\x03" +
+			"uri.open" +
+			"\x03" +
+			"urllib" +
+			"\x03" +
+			"urlopen" +
+			"\x02.uploaddata(" +
+			"\x03" +
+			".uploadfile(" +
+			"\x03" +
+			".uploadstring(" +
+			"\x03" +
+			"aiohttp" +
+			"\x03" +
+			"axios" +
+			"\x03" +
+			"curl_init" +
+			"\x03" +
+			"dns.connect" +
+			"\x03" +
+			"dns.createconnection" +
+			"\x03" +
+			"dns.lookup" +
+			"\x03" +
+			"dns.resolve" +
+			"\x03" +
+			"fetch(" +
+			"\x03" +
+			"file_get_contents(" +
+			"\x03" +
+			"ftplib" +
+			"\x03" +
+			"get(" +
+			"\x03" +
+			"http.client" +
+			"\x03" +
+			"http.get" +
+			"\x03" +
+			"http.post" +
+			"\x03" +
+			"http.request" +
+			"\x03" +
+			"http::" +
+			"\x03" +
+			"https.get" +
+			"\x03" +
+			"https.post" +
+			"\x03" +
+			"https.request" +
+			"\x03" +
+			"httpx" +
+			"\x03" +
+			"invoke-restmethod" +
+			"\x03" +
+			"invoke-webrequest" +
+			"\x03" +
+			"io::socket" +
+			"\x03" +
+			"lwp" +
+			"\x03" +
+			"net.connect" +
+			"\x03" +
+			"net.createconnection" +
+			"\x03" +
+			"net.lookup" +
+			"\x03" +
+			"net.resolve" +
+			"\x03" +
+			"net::http" +
+			"\x03" +
+			"open-uri" +
+			"\x03" +
+			"requests.get" +
+			"\x03" +
+			"requests.post" +
+			"\x03" +
+			"requests.put" +
+			"\x03" +
+			"requests.request" +
+			"\x03" +
+			"require(\"dns\")." +
+			"\x03" +
+			"require(\"dns')." +
+			"\x03" +
+			"require(\"http\")." +
+			"\x03" +
+			"require(\"http')." +
+			"\x03" +
+			"require(\"https\")." +
+			"\x03" +
+			"require(\"https')." +
+			"\x03" +
+			"require(\"net\")." +
+			"\x03" +
+			"require(\"net')." +
+			"\x03" +
+			"require('dns\")." +
+			"\x03" +
+			"require('dns')." +
+			"\x03" +
+			"require('http\")." +
+			"\x03" +
+			"require('http')." +
+			"\x03" +
+			"require('https\")." +
+			"\x03" +
+			"require('https')." +
+			"\x03" +
+			"require('net\")." +
+			"\x03" +
+			"require('net')." +
+			"\x03" +
+			"smtplib" +
+			"\x03" +
+			"socket" +
+			"\x03" +
+			"tcpsocket" +
+			"\x03" +
+			"uri.open" +
+			"\x03" +
+			"urllib" +
+			"\x03" +
+			"urlopen" +
+			"\x05\x062" +
 			"\x05.post" +
 			"\x03" +
 			".put" +
@@ -5127,9 +5388,14 @@ var all = []packindex.Pack{
 			"token" +
 			"\x02os.environ", Line: true}, Hook: "\x88\x80" +
 			"\x05\x80 " +
-			"\x03" +
-			"\x01\xc8" +
-			"\x01/(?:\\.ssh\\b|\\bid_(?:rsa|ed25519)\\b|\\.aws\\b|\\.netrc\\b|\\.git-credentials\\b)[\\s\\S]*(?:requests\\.(?:post|put)|httpx\\.(?:post|put)|urlopen\\(|http\\.client|\\bfetch\\(|axios\\.(?:post|put)|Net::HTTP|curl_init)/" +
+			"\x06\x01\xd5" +
+			"\x05/(?:[/~'\"\\\\]\\.(?:ssh|aws|gnupg)\\b|\\bid_(?:rsa|dsa|ecdsa|ed25519)\\b|\\.netrc\\b|\\.git-credentials|/etc/(?:shadow|passwd)|\\.\\w+_history\\b|\\.kube/config|\\.docker/config\\.json|Login Data|key4\\.db|logins\\.json|Keychains|\\.npmrc|\\.pypirc|/proc/self/environ|Get-ChildItem env:)[\\s\\S]*(?:require\\(['\"](?:https?|dns|net)['\"]\\)\\.\\w+\\(|\\b(?:dns|net)\\.(?:connect|createConnection|lookup|resolve\\w*)\\(|requests\\.(?:post|put|get|request)|urllib|http\\.client|httpx|aiohttp|urlopen|\\bfetch\\(|axios|https?\\.(?:request|get|post)|Net::HTTP|open-uri|URI\\.open|LWP|HTTP::|IO::Socket|\\bget\\(\\s*['\\\"]https?:|\\bsocket\\b|TCPSocket|curl_init|file_get_contents\\(\\s*['\"]http|smtplib|ftplib|Invoke-(?:WebRequest|RestMethod)|\\.Upload(?:File|String|Data)\\()/" +
+			"\x01\xd5" +
+			"\x05/(?:require\\(['\"](?:https?|dns|net)['\"]\\)\\.\\w+\\(|\\b(?:dns|net)\\.(?:connect|createConnection|lookup|resolve\\w*)\\(|requests\\.(?:post|put|get|request)|urllib|http\\.client|httpx|aiohttp|urlopen|\\bfetch\\(|axios|https?\\.(?:request|get|post)|Net::HTTP|open-uri|URI\\.open|LWP|HTTP::|IO::Socket|\\bget\\(\\s*['\\\"]https?:|\\bsocket\\b|TCPSocket|curl_init|file_get_contents\\(\\s*['\"]http|smtplib|ftplib|Invoke-(?:WebRequest|RestMethod)|\\.Upload(?:File|String|Data)\\()[\\s\\S]*(?:[/~'\"\\\\]\\.(?:ssh|aws|gnupg)\\b|\\bid_(?:rsa|dsa|ecdsa|ed25519)\\b|\\.netrc\\b|\\.git-credentials|/etc/(?:shadow|passwd)|\\.\\w+_history\\b|\\.kube/config|\\.docker/config\\.json|Login Data|key4\\.db|logins\\.json|Keychains|\\.npmrc|\\.pypirc|/proc/self/environ|Get-ChildItem env:)/" +
+			"\x01\xb5" +
+			"\a/(?:(?:open|readFile\\w*|read|Path|File\\.read|file_get_contents)\\(\\s*['\"][^'\"]*(?:\\.env|\\.pem)['\"]|\\.env['\"]\\)\\.read|(?:str|dumps)\\(\\s*(?:dict\\()?os\\.environ\\s*\\)|(?:data|json|params)\\s*=\\s*(?:dict\\()?os\\.environ\\s*[),]|[(,]\\s*process\\.env\\s*\\)|os\\.environ\\.items\\(\\)[^\\n]*(?:KEY|TOKEN|SECRET|PASS)|\\bENV\\.(?:to_h|inspect|to_json)|%ENV\\b|environ[^\\n]{0,8}AWS_SECRET|process\\.env\\.AWS_SECRET|\\+\\s*process\\.env\\.\\w*(?:TOKEN|KEY|SECRET|PASS)|\\(\\$_ENV[,)]|getenv\\(\\)|\\$env:\\w*(?:KEY|TOKEN|SECRET))[\\s\\S]*(?:require\\(['\"](?:https?|dns|net)['\"]\\)\\.\\w+\\(|\\b(?:dns|net)\\.(?:connect|createConnection|lookup|resolve\\w*)\\(|requests\\.(?:post|put|get|request)|urllib|http\\.client|httpx|aiohttp|urlopen|\\bfetch\\(|axios|https?\\.(?:request|get|post)|Net::HTTP|open-uri|URI\\.open|LWP|HTTP::|IO::Socket|\\bget\\(\\s*['\\\"]https?:|\\bsocket\\b|TCPSocket|curl_init|file_get_contents\\(\\s*['\"]http|smtplib|ftplib|Invoke-(?:WebRequest|RestMethod)|\\.Upload(?:File|String|Data)\\()/" +
+			"\x01\xb5" +
+			"\a/(?:require\\(['\"](?:https?|dns|net)['\"]\\)\\.\\w+\\(|\\b(?:dns|net)\\.(?:connect|createConnection|lookup|resolve\\w*)\\(|requests\\.(?:post|put|get|request)|urllib|http\\.client|httpx|aiohttp|urlopen|\\bfetch\\(|axios|https?\\.(?:request|get|post)|Net::HTTP|open-uri|URI\\.open|LWP|HTTP::|IO::Socket|\\bget\\(\\s*['\\\"]https?:|\\bsocket\\b|TCPSocket|curl_init|file_get_contents\\(\\s*['\"]http|smtplib|ftplib|Invoke-(?:WebRequest|RestMethod)|\\.Upload(?:File|String|Data)\\()[\\s\\S]*(?:(?:open|readFile\\w*|read|Path|File\\.read|file_get_contents)\\(\\s*['\"][^'\"]*(?:\\.env|\\.pem)['\"]|\\.env['\"]\\)\\.read|(?:str|dumps)\\(\\s*(?:dict\\()?os\\.environ\\s*\\)|(?:data|json|params)\\s*=\\s*(?:dict\\()?os\\.environ\\s*[),]|[(,]\\s*process\\.env\\s*\\)|os\\.environ\\.items\\(\\)[^\\n]*(?:KEY|TOKEN|SECRET|PASS)|\\bENV\\.(?:to_h|inspect|to_json)|%ENV\\b|environ[^\\n]{0,8}AWS_SECRET|process\\.env\\.AWS_SECRET|\\+\\s*process\\.env\\.\\w*(?:TOKEN|KEY|SECRET|PASS)|\\(\\$_ENV[,)]|getenv\\(\\)|\\$env:\\w*(?:KEY|TOKEN|SECRET))/" +
 			"\x01\xd8" +
 			"\x01/(?:\\.(?:post|put|request|send\\w*)|\\burlopen|\\bfetch)\\([^\\n;]{0,300}(?:os\\.environ\\.(?:items|values|copy)\\(\\)|\\bin os\\.environ\\b|(?:dict|str)\\(os\\.environ\\)|\\bENV\\.(?:select|to_a|to_h|map|inspect|filter\\w*|each\\w*))/" +
 			"\x01\xfe" +
@@ -5643,7 +5909,58 @@ var all = []packindex.Pack{
 			"\x03" +
 			"system:" +
 			"\x02socat" +
-			"\x05.popen" +
+			"\x05-display" +
+			"\x02xterm" +
+			"\x01/inet/tcp/" +
+			"\x03" +
+			"/inet/udp/" +
+			"\x01msfvenom" +
+			"\x01pwncat" +
+			"\x01zsh/net/tcp" +
+			"\x01ztcp", Program: true}, Hook: "\x88\x80" +
+			"\x05\x84\x80" +
+			"\x02\x1a\x02nc" +
+			"\x04ncat" +
+			"\x06netcat" +
+			"\x0enc.traditional\n" +
+			"nc.openbsd" +
+			"\x05socat" +
+			"\x06telnet" +
+			"\x10openssl s_client" +
+			"\x02sh" +
+			"\x04bash" +
+			"\x03" +
+			"zsh" +
+			"\x04dash" +
+			"\x03" +
+			"ksh" +
+			"\x03" +
+			"ash" +
+			"\x04exec" +
+			"\x06mkfifo" +
+			"\x05mknod" +
+			"\x03" +
+			"awk" +
+			"\x04gawk" +
+			"\bzmodload" +
+			"\x04ztcp" +
+			"\x05xterm" +
+			"\bmsfvenom" +
+			"\x06pwncat" +
+			"\tpwncat-cs" +
+			"\x05tclsh" +
+			"\a\x01E/\\b(?:ba|z|k|da|a)?sh\\s+(?:-\\w*\\s+)*-\\w*i\\w*[^;\\n]*/dev/(?:tcp|udp)//" +
+			"\x01\x9c" +
+			"\x01/<>\\s*/dev/(?:tcp|udp)/|/dev/(?:tcp|udp)/[^\\s]+\\s+0>&1|0<&196|<&5|/dev/(?:tcp|udp)/[^\\n]*\\|\\s*(?:ba|z|da|k)?sh\\b|\\b(?:ba|z|da|k)?sh\\s*<\\s*/dev/(?:tcp|udp)//" +
+			"\x01\xa7" +
+			"\x01/\\b(?:nc|ncat|netcat|nc\\.\\w+)\\s(?:[^;|\\n]*\\s)?(?:-\\w*[ec]\\w*\\s*['\"]?(?:/\\S*/)?(?:ba|z|da|k|a|pwsh|power)?(?:sh|shell|cmd)\\b|--exec\\b|--sh-exec\\b|-\\w*[ec]\\w*\\s+['\"]?/)/" +
+			"\x01S/\\b(?:mkfifo|mknod)\\b[\\s\\S]*\\b(?:nc|ncat|netcat|telnet|openssl\\s+s_client|socat)\\b/" +
+			"\x01\x9e" +
+			"\x01/\\b(?:nc|ncat|netcat|telnet|socat|openssl\\s+s_client)\\b[^|;\\n]*\\|\\s*(?:/\\S*/)?(?:ba|z|da|k)?sh\\b|\\b(?:ba|z|da|k)?sh\\b[^|;\\n]*\\|\\s*(?:nc|ncat|netcat|telnet)\\s/" +
+			"\x01'/(?i)\\bsocat\\b[^\\n]*\\b(?:exec|system):/" +
+			"\x01W//inet/(?:tcp|udp)/|\\bztcp\\b|zsh/net/tcp|\\bmsfvenom\\b|\\bpwncat\\b|xterm\\s+-display\\s+\\d/" +
+			"\x05blockSThis gives another machine a shell on this machine. No task of an agent needs that."},
+		{Name: "no-reverse-shell-by-code", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Code: ".popen" +
 			"\x03" +
 			"/bin/bash" +
 			"\x03" +
@@ -5681,7 +5998,7 @@ var all = []packindex.Pack{
 			"\x03" +
 			"subprocess" +
 			"\x03" +
-			"system(" +
+			"system" +
 			"\x02create_connection" +
 			"\x03" +
 			"fsockopen" +
@@ -5753,88 +6070,15 @@ var all = []packindex.Pack{
 			"pty.spawn" +
 			"\x03" +
 			"subprocess" +
-			"\x02fileno()" +
-			"\x05-display" +
-			"\x02xterm" +
-			"\x01/inet/tcp/" +
+			"\x02fileno()", Line: true}, Hook: "\x88\x80" +
+			"\x05\x80 " +
 			"\x03" +
-			"/inet/udp/" +
-			"\x01msfvenom" +
-			"\x01pwncat" +
-			"\x01zsh/net/tcp" +
-			"\x01ztcp", Program: true}, Hook: "\x88\x80" +
-			"\x05\x84\x80" +
-			"\x02/" +
-			"\x02nc" +
-			"\x04ncat" +
-			"\x06netcat" +
-			"\x0enc.traditional\n" +
-			"nc.openbsd" +
-			"\x05socat" +
-			"\x06telnet" +
-			"\x10openssl s_client" +
-			"\x02sh" +
-			"\x04bash" +
+			"\x01\xa1" +
 			"\x03" +
-			"zsh" +
-			"\x04dash" +
-			"\x03" +
-			"ksh" +
-			"\x03" +
-			"ash" +
-			"\x04exec" +
-			"\x06mkfifo" +
-			"\x05mknod" +
-			"\x03" +
-			"awk" +
-			"\x04gawk" +
-			"\bzmodload" +
-			"\x04ztcp" +
-			"\x05xterm" +
-			"\bmsfvenom" +
-			"\x06pwncat" +
-			"\tpwncat-cs" +
-			"\x05tclsh" +
-			"\x06python" +
-			"\apython2" +
-			"\apython3" +
-			"\tpython3.9\n" +
-			"python3.10\n" +
-			"python3.11\n" +
-			"python3.12\n" +
-			"python3.13\n" +
-			"python3.14" +
-			"\x05pypy3" +
-			"\x04node" +
-			"\x06nodejs" +
-			"\x04deno" +
-			"\x03" +
-			"bun" +
-			"\x04ruby" +
-			"\x04perl" +
-			"\x03" +
-			"php" +
-			"\x03" +
-			"lua" +
-			"\tosascript" +
-			"\x04pwsh\n" +
-			"powershell\n" +
-			"\x01E/\\b(?:ba|z|k|da|a)?sh\\s+(?:-\\w*\\s+)*-\\w*i\\w*[^;\\n]*/dev/(?:tcp|udp)//" +
-			"\x01\x9c" +
-			"\x01/<>\\s*/dev/(?:tcp|udp)/|/dev/(?:tcp|udp)/[^\\s]+\\s+0>&1|0<&196|<&5|/dev/(?:tcp|udp)/[^\\n]*\\|\\s*(?:ba|z|da|k)?sh\\b|\\b(?:ba|z|da|k)?sh\\s*<\\s*/dev/(?:tcp|udp)//" +
-			"\x01\xa7" +
-			"\x01/\\b(?:nc|ncat|netcat|nc\\.\\w+)\\s(?:[^;|\\n]*\\s)?(?:-\\w*[ec]\\w*\\s*['\"]?(?:/\\S*/)?(?:ba|z|da|k|a|pwsh|power)?(?:sh|shell|cmd)\\b|--exec\\b|--sh-exec\\b|-\\w*[ec]\\w*\\s+['\"]?/)/" +
-			"\x01S/\\b(?:mkfifo|mknod)\\b[\\s\\S]*\\b(?:nc|ncat|netcat|telnet|openssl\\s+s_client|socat)\\b/" +
-			"\x01\x9e" +
-			"\x01/\\b(?:nc|ncat|netcat|telnet|socat|openssl\\s+s_client)\\b[^|;\\n]*\\|\\s*(?:/\\S*/)?(?:ba|z|da|k)?sh\\b|\\b(?:ba|z|da|k)?sh\\b[^|;\\n]*\\|\\s*(?:nc|ncat|netcat|telnet)\\s/" +
-			"\x01'/(?i)\\bsocat\\b[^\\n]*\\b(?:exec|system):/" +
-			"\x01\x9c" +
-			"\x03" +
-			"/(?is)(?:socket\\.socket|create_connection|fsockopen|TCPSocket|Socket\\.tcp|net\\.Socket|net\\.connect|net\\.createConnection|IO::Socket|use Socket|inet_aton|Sockets\\.TCPClient|socket\\.tcp|stream_socket_client|require\\(['\"]net['\"]\\)).*(?:dup2|pty\\.spawn|/bin/(?:ba|z|da)?sh|\\b(?:ba)?sh -i|subprocess|os\\.system|child_process|\\.popen|exec\\(|\\bsystem\\(|proc_open|passthru|shell_exec|\\biex\\b|Invoke-Expression|cmd\\.exe)/" +
+			"/(?is)(?:socket\\.socket|create_connection|fsockopen|TCPSocket|Socket\\.tcp|net\\.Socket|net\\.connect|net\\.createConnection|IO::Socket|use Socket|inet_aton|Sockets\\.TCPClient|socket\\.tcp|stream_socket_client|require\\(['\"]net['\"]\\)).*(?:dup2|pty\\.spawn|/bin/(?:ba|z|da)?sh|\\b(?:ba)?sh -i|subprocess|os\\.system|child_process|\\.popen|exec\\(|\\bsystem\\s*[($]|proc_open|passthru|shell_exec|\\biex\\b|Invoke-Expression|cmd\\.exe)/" +
 			"\x01\xbe" +
 			"\x01/(?is)(?:pty\\.spawn|child_process|/bin/(?:ba|z|da)?sh|subprocess).*(?:socket\\.socket|fsockopen|TCPSocket|net\\.Socket|net\\.connect|net\\.createConnection|IO::Socket|\\.connect\\(\\(|socket\\.tcp)/" +
 			"\x01M/dup2\\([^\\n]*fileno\\(\\)[\\s\\S]*(?:pty\\.spawn|subprocess|os\\.system|exec\\w*\\()/" +
-			"\x01W//inet/(?:tcp|udp)/|\\bztcp\\b|zsh/net/tcp|\\bmsfvenom\\b|\\bpwncat\\b|xterm\\s+-display\\s+\\d/" +
 			"\x05blockSThis gives another machine a shell on this machine. No task of an agent needs that."},
 		{Name: "no-raw-connections", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Paths: "/dev/tcp/**\n/dev/udp/**\x02\x02"}, Hook: "\x98\x80" +
 			"\x15\x00\x01\x80" +
@@ -12956,8 +13200,8 @@ var all = []packindex.Pack{
 			"\x03" +
 			"ask{Agents read this file as instructions at every start, and these instructions remove protection or send data away. Write it?"},
 	}},
-	{Name: "secrets", Version: 6, Digest: "3338075f2e36740cf1a5ada8274f3f33f904b09cd65cb9c23ba5d894f665d721", Begins: "*" +
-		"\t\x8b\x8c\n" +
+	{Name: "secrets", Version: 6, Digest: "9eb3ddf48edea8873c4db8a89cf667644c82e582131d30d7ccd401b2c595a5ad", Begins: "*" +
+		"\t\x8b\x8d\n" +
 		"cmdkey /list" +
 		"\t\x8a\n" +
 		"\x007z" +
@@ -13004,8 +13248,6 @@ var all = []packindex.Pack{
 		"\t\x83\x86\n" +
 		"bat" +
 		"\t\x86\n" +
-		"bun" +
-		"\t\x86\n" +
 		"busybox" +
 		"\t\x86\n" +
 		"bw export" +
@@ -13028,8 +13270,6 @@ var all = []packindex.Pack{
 		"\t\x83\x86\n" +
 		"curl" +
 		"\t\x83\x86\n" +
-		"deno" +
-		"\t\x86\n" +
 		"docker container" +
 		"\t\x02--forma\x8a\n" +
 		"docker inspect" +
@@ -13174,8 +13414,6 @@ var all = []packindex.Pack{
 		"\t\x8a\n" +
 		"lpass show" +
 		"\t\x8a\n" +
-		"lua" +
-		"\t\x86\n" +
 		"make" +
 		"\t\x86\n" +
 		"mdfind" +
@@ -13195,10 +13433,6 @@ var all = []packindex.Pack{
 		"nmcli" +
 		"\t\x02--show-\x8a" +
 		"\x02s\x8a\n" +
-		"node" +
-		"\t\x86\n" +
-		"nodejs" +
-		"\t\x86\n" +
 		"npm config" +
 		"\t\x8a\n" +
 		"npm token" +
@@ -13216,26 +13450,18 @@ var all = []packindex.Pack{
 		"\t\x8a\n" +
 		"op signin" +
 		"\t\x8a\n" +
-		"osascript" +
-		"\t\x86\n" +
 		"parallel" +
 		"\t\x86\n" +
 		"pass" +
 		"\t\x8a\n" +
 		"pass show" +
 		"\t\x8a\n" +
-		"perl" +
-		"\t\x86\n" +
-		"php" +
-		"\t\x86\n" +
 		"plocate" +
 		"\t\x89\n" +
 		"pm2 env" +
 		"\t\x8a\n" +
 		"podman inspect" +
 		"\t\x02--forma\x8a\n" +
-		"powershell" +
-		"\t\x86\n" +
 		"printf" +
 		"\t\x83\n" +
 		"procdump" +
@@ -13246,30 +13472,8 @@ var all = []packindex.Pack{
 		"\t\x02--show-\x8a\n" +
 		"pulumi stack" +
 		"\t\x02--show-\x8a\n" +
-		"pwsh" +
-		"\t\x86\n" +
-		"pypy3" +
-		"\t\x86\n" +
 		"pypykatz" +
 		"\t\x8a\n" +
-		"python" +
-		"\t\x86\n" +
-		"python2" +
-		"\t\x86\n" +
-		"python3" +
-		"\t\x86\n" +
-		"python3.10" +
-		"\t\x86\n" +
-		"python3.11" +
-		"\t\x86\n" +
-		"python3.12" +
-		"\t\x86\n" +
-		"python3.13" +
-		"\t\x86\n" +
-		"python3.14" +
-		"\t\x86\n" +
-		"python3.9" +
-		"\t\x86\n" +
 		"rails credentials:show" +
 		"\t\x8a\n" +
 		"railway variables" +
@@ -13282,8 +13486,6 @@ var all = []packindex.Pack{
 		"\t\x86\n" +
 		"rm" +
 		"\t\x81\n" +
-		"ruby" +
-		"\t\x86\n" +
 		"scp" +
 		"\t\x86\n" +
 		"secret-tool lookup" +
@@ -13322,8 +13524,6 @@ var all = []packindex.Pack{
 		"tail" +
 		"\t\x86\n" +
 		"tar" +
-		"\t\x86\n" +
-		"tclsh" +
 		"\t\x86\n" +
 		"tee" +
 		"\t\x83\n" +
@@ -13741,132 +13941,6 @@ var all = []packindex.Pack{
 			"\x03" +
 			"/environ" +
 			"\x03" +
-			"cookies.sqlite" +
-			"\x03" +
-			"credentials.json" +
-			"\x03" +
-			"etc/gshadow" +
-			"\x03" +
-			"etc/shadow" +
-			"\x03" +
-			"id_dsa" +
-			"\x03" +
-			"id_ecdsa" +
-			"\x03" +
-			"id_ed25519" +
-			"\x03" +
-			"id_rsa" +
-			"\x03" +
-			"key4.db" +
-			"\x03" +
-			"login data" +
-			"\x03" +
-			"logins.json" +
-			"\x03" +
-			"master.key" +
-			"\x03" +
-			"terraform.tfstate" +
-			"\x03" +
-			"wallet.dat" +
-			"\x02bun.file" +
-			"\x03" +
-			"connect" +
-			"\x03" +
-			"deno." +
-			"\x03" +
-			"env" +
-			"\x03" +
-			"environ" +
-			"\x03" +
-			"expand_path" +
-			"\x03" +
-			"expanduser" +
-			"\x03" +
-			"file." +
-			"\x03" +
-			"file_get_contents" +
-			"\x03" +
-			"fopen" +
-			"\x03" +
-			"get-content" +
-			"\x03" +
-			"home" +
-			"\x03" +
-			"home()" +
-			"\x03" +
-			"homedir" +
-			"\x03" +
-			"open" +
-			"\x03" +
-			"path" +
-			"\x03" +
-			"print" +
-			"\x03" +
-			"read" +
-			"\x03" +
-			"readfile" +
-			"\x03" +
-			"slurp" +
-			"\x05.aws" +
-			"\x03" +
-			".aws/config" +
-			"\x03" +
-			".aws/credentials" +
-			"\x03" +
-			".bash_history" +
-			"\x03" +
-			".config/gcloud" +
-			"\x03" +
-			".docker/config.json" +
-			"\x03" +
-			".env" +
-			"\x03" +
-			".envrc" +
-			"\x03" +
-			".git-credentials" +
-			"\x03" +
-			".gnupg" +
-			"\x03" +
-			".jks" +
-			"\x03" +
-			".kdbx" +
-			"\x03" +
-			".kube/config" +
-			"\x03" +
-			".mysql_history" +
-			"\x03" +
-			".netrc" +
-			"\x03" +
-			".node_repl_history" +
-			"\x03" +
-			".npmrc" +
-			"\x03" +
-			".p12" +
-			"\x03" +
-			".password-store" +
-			"\x03" +
-			".pem" +
-			"\x03" +
-			".pfx" +
-			"\x03" +
-			".pgpass" +
-			"\x03" +
-			".psql_history" +
-			"\x03" +
-			".pypirc" +
-			"\x03" +
-			".python_history" +
-			"\x03" +
-			".ssh" +
-			"\x03" +
-			".terraform.d" +
-			"\x03" +
-			".vault-token" +
-			"\x03" +
-			".zsh_history" +
-			"\x03" +
-			"/environ" +
-			"\x03" +
 			"credentials.json" +
 			"\x03" +
 			"etc/gshadow" +
@@ -14045,9 +14119,6 @@ var all = []packindex.Pack{
 			"token" +
 			"\x02git" +
 			"\x02log" +
-			"\x01browser_cookie3" +
-			"\x01keyring.get_password" +
-			"\x01pycookiecheat" +
 			"\x05akia" +
 			"\x03" +
 			"api" +
@@ -14070,32 +14141,7 @@ var all = []packindex.Pack{
 			"\x03" +
 			"xox", Program: true}, Hook: "\x98\x84" +
 			"\x15\x84\x80" +
-			"\x02G" +
-			"\x06python" +
-			"\apython2" +
-			"\apython3" +
-			"\tpython3.9\n" +
-			"python3.10\n" +
-			"python3.11\n" +
-			"python3.12\n" +
-			"python3.13\n" +
-			"python3.14" +
-			"\x05pypy3" +
-			"\x04node" +
-			"\x06nodejs" +
-			"\x04deno" +
-			"\x03" +
-			"bun" +
-			"\x04ruby" +
-			"\x04perl" +
-			"\x03" +
-			"php" +
-			"\x03" +
-			"lua" +
-			"\tosascript" +
-			"\x04pwsh\n" +
-			"powershell" +
-			"\x05tclsh" +
+			"\x021" +
 			"\x04find" +
 			"\x02fd" +
 			"\x05xargs" +
@@ -14155,12 +14201,10 @@ var all = []packindex.Pack{
 			"\x03" +
 			"scp" +
 			"\x06source" +
-			"\b\x01\x9a" +
+			"\a\x01\x9a" +
 			"\x01/\\b(?:xargs|parallel)\\b[^|;\\n]*\\b(?:cat|head|tail|grep|base64|strings|cp|curl|scp|xxd)\\b[^|;\\n]*(?:\\.env\\b|\\.ssh\\b|\\.aws\\b|\\.gnupg|\\.kube|id_rsa|\\.netrc)/" +
 			"\x01\x9f" +
 			"\x02/[\\s'\"/=@](?:\\.(?:e\\*v?|e\\?v|e\\?\\?|en\\*|en\\?|\\?nv|\\*nv|en\\[v\\]|e\\[n\\]v|\\[e\\]nv|en\\\\v|e\\\\nv)|id_(?:r\\*|rs\\?|rs\\*|r\\?a|ed\\*|\\*)|\\.(?:aw\\?|a\\?s|s\\?h|ss\\?|ss\\*)/\\S*|\\.\\w*\\*\\w*/(?:cred|id_)\\S*|/etc/sh(?:a\\*|\\?dow|ad\\*|\\*|a\\?ow))(?:$|[\\s;|&)'\"])|/proc/(?:\\$\\$|\\$\\{?\\w+\\}?|\\$\\([^)]*\\))/environ/" +
-			"\x01\xb8" +
-			"\x06/(?:open|read\\w*|connect|File\\.\\w+|Path|file_get_contents|readfile|fopen|slurp|Deno\\.\\w+|Bun\\.file|expanduser|expand_path|homedir|home\\(\\)|HOME|environ|ENV|Get-Content|print)\\b[^\\n]*?(?:^|[\\s'\"/=@(~`])(?:\\.env(?:\\.(?:local|prod\\w*|dev\\w*|stag\\w*|live|backup|bak|old|secret\\w*))?(?:\\.local)?|\\.envrc|\\.ssh(?:/[\\w{}.*%-]*)?|id_(?:rsa|dsa|ecdsa|ed25519)|\\.aws(?:/(?:credentials|config))?|\\.netrc|\\.npmrc|\\.pypirc|\\.git-credentials|\\.pgpass|\\.docker/config\\.json|\\.kube/config|\\.vault-token|\\.config/gcloud(?:/[^\\s'\"]+)?|\\.(?:bash|zsh|psql|mysql|python|node_repl)_history|etc/g?shadow|proc/[^\\s/]+/environ|\\.gnupg(?:/[^\\s'\"]*)?|\\.password-store(?:/[^\\s'\"]+)?|wallet\\.dat|key4\\.db|cookies\\.sqlite|logins\\.json|Login Data|master\\.key|credentials\\.json|[\\w./-]+\\.(?:pem|p12|pfx|kdbx|jks)|\\.terraform\\.d|terraform\\.tfstate)['\"`)\\s]/" +
 			"\x01\x95" +
 			"\x06/\\b(?:git\\s+(?:-\\S+\\s+)*(?:show|cat-file|stash\\s+show|archive|log\\b[^;|&\\n]*(?:\\s-p\\b|\\s-u\\b|--patch|\\s-L)|diff\\b[^;|&\\n]*)|vim?\\s[^;|&\\n]*-c|ex\\s|ed\\s)[^;|&\\n]*[\\s:/'\"](?:\\.env(?:\\.(?:local|prod\\w*|dev\\w*|stag\\w*|live|backup|bak|old|secret\\w*))?(?:\\.local)?|\\.envrc|\\.ssh(?:/[\\w{}.*%-]*)?|id_(?:rsa|dsa|ecdsa|ed25519)|\\.aws(?:/(?:credentials|config))?|\\.netrc|\\.npmrc|\\.pypirc|\\.git-credentials|\\.pgpass|\\.docker/config\\.json|\\.kube/config|\\.vault-token|\\.config/gcloud(?:/[^\\s'\"]+)?|\\.(?:bash|zsh|psql|mysql|python|node_repl)_history|etc/g?shadow|proc/[^\\s/]+/environ|\\.gnupg(?:/[^\\s'\"]*)?|\\.password-store(?:/[^\\s'\"]+)?|wallet\\.dat|key4\\.db|logins\\.json|Login Data|master\\.key|credentials\\.json|[\\w./-]+\\.(?:pem|p12|pfx|kdbx|jks)|\\.terraform\\.d|terraform\\.tfstate)(?:$|[\\s;&|<>)'\"`,:])/" +
 			"\x01\xb7" +
@@ -14168,8 +14212,8 @@ var all = []packindex.Pack{
 			"/\\b(?:find|fd|locate)\\b[^\\n]*[\\s'\"*/.]\\.?(?:env(?:[.*]*|\\.(?:local|prod\\w*|\\*))|id_(?:rsa|dsa|ecdsa|ed25519)?\\*?|pem|p12|pfx|key|netrc|credentials\\*?(?:\\.json)?|aws|npmrc|pgpass|kdbx|htpasswd|shad\\w*\\*?|secrets?|\\w*history)['\"\\s/)][^\\n]*(?:-exec(?:dir)?\\s+|\\bxargs\\b[^|;\\n]*?\\s|\\s-[xX]\\s+|\\bdo\\s+)(?:-\\S+\\s+)*(?:cat|head|tail|less|more|bat|grep|strings|xxd|od|base64|cp|mv|tar|zip|curl|nc|scp|rsync|sh|bash|awk|sed|print\\w*|openssl|gpg)\\b/" +
 			"\x01\xf3" +
 			"\x01/\\b(?:zip|tar|7z|cp\\s+-\\w*[rRa]\\w*)\\b[^;|&\\n]*\\s\\S*/\\.(?:aws|gnupg|kube|docker|azure)/?['\"]?(?:\\s|$|[;|&])|file://\\S*(?:\\.ssh|\\.aws|\\.env|etc/shadow|\\.netrc|etc/passwd|\\.kube|\\.gnupg)|\\bunzip\\s+-p\\b[^;|&\\n]*\\s\\S*(?:\\.env|id_rsa|credentials)\\b/" +
-			"\x01\xbf" +
-			"\x02/\\bgit\\s+log\\b[^;|&\\n]*(?:\\s-p\\b|\\s-u\\b|--patch)[^;|&\\n]*\\s-[SG][^;|&\\n]*(?i:passw|secret|api.?key|token|akia|private.key|credential)|\\bgit\\s+log\\b[^;|&\\n]*\\s-[SG][^;|&\\n]*(?i:passw|secret|api.?key|token|akia|private.key|credential)[^;|&\\n]*(?:\\s-p\\b|\\s-u\\b|--patch)|keyring\\.get_password|browser_cookie3|pycookiecheat/" +
+			"\x01\x8b" +
+			"\x02/\\bgit\\s+log\\b[^;|&\\n]*(?:\\s-p\\b|\\s-u\\b|--patch)[^;|&\\n]*\\s-[SG][^;|&\\n]*(?i:passw|secret|api.?key|token|akia|private.key|credential)|\\bgit\\s+log\\b[^;|&\\n]*\\s-[SG][^;|&\\n]*(?i:passw|secret|api.?key|token|akia|private.key|credential)[^;|&\\n]*(?:\\s-p\\b|\\s-u\\b|--patch)/" +
 			"\x01\x82" +
 			"\x02/(?i)\\b(?:e?grep|rg|ag|ack)\\b[^;&\\n]*(?:akia|aws_|private.key|passw|secret|api.{0,3}key|token|credential|sk-|ghp_|xox)[^;&\\n]*\\s['\"]?(?:~|\\$\\{?HOME\\}?|/home|/home/\\w+|/root|/Users/\\w+|/Users|/etc|/var|/opt|/)(?:/\\.[^\\s'\"]*|/etc\\S*|/\\*)?/?['\"]?(?:$|[\\s;&|>])/" +
 			"\x01\x04\x04\x0fgit diff --stat" +
@@ -14757,104 +14801,10 @@ var all = []packindex.Pack{
 			"\x03" +
 			"inspect" +
 			"\x03" +
-			"terraform" +
-			"\x05\"process.env" +
-			"\x03" +
-			"\"process.env\"" +
-			"\x03" +
-			"\"process.env'" +
-			"\x03" +
-			"'process.env" +
-			"\x03" +
-			"'process.env\"" +
-			"\x03" +
-			"'process.env'" +
-			"\x03" +
-			"process.env" +
-			"\x03" +
-			"process.env\"" +
-			"\x03" +
-			"process.env'" +
-			"\x02bun" +
-			"\x03" +
-			"deno" +
-			"\x03" +
-			"node" +
-			"\x01%env" +
-			"\x01env" +
-			"\x01env.each" +
-			"\x03" +
-			"env.inspect" +
-			"\x03" +
-			"env.map" +
-			"\x03" +
-			"env.sort" +
-			"\x03" +
-			"env.to_a" +
-			"\x03" +
-			"env.to_h" +
-			"\x01for" +
-			"\x02os.environ" +
-			"\x01in environ)" +
-			"\x01in process.env)" +
-			"\x01os.environ.items()" +
-			"\x01print_r($_env" +
-			"\x03" +
-			"print_r($_server" +
-			"\x03" +
-			"print_r(getenv()" +
-			"\x01var_dump($_env" +
-			"\x03" +
-			"var_dump($_server" +
-			"\x05key" +
-			"\x03" +
-			"pass" +
-			"\x03" +
-			"secret" +
-			"\x03" +
-			"token" +
-			"\x02os.environ.get(" +
-			"\x03" +
-			"os.environ[" +
-			"\x03" +
-			"os.getenv(" +
-			"\x02print(" +
-			"\x01key" +
-			"\x03" +
-			"pass" +
-			"\x03" +
-			"secret" +
-			"\x03" +
-			"token" +
-			"\x02process.env." +
-			"\x05dict(" +
-			"\x03" +
-			"pprint(" +
-			"\x03" +
-			"print(" +
-			"\x02dict(os.environ" +
-			"\x03" +
-			"os.environ" +
-			"\x01dir(" +
-			"\x03" +
-			"entries(" +
-			"\x03" +
-			"error(" +
-			"\x03" +
-			"info(" +
-			"\x03" +
-			"inspect(" +
-			"\x03" +
-			"log(" +
-			"\x03" +
-			"table(" +
-			"\x03" +
-			"write(" +
-			"\x02process.env" +
-			"\x01json.stringify(process.env", Program: true}, Hook: "\x88\x84" +
+			"terraform", Program: true}, Hook: "\x88\x84" +
 			"\x15\x84\x80" +
-			"\x02\x01\x01*" +
-			"\r\x01\xba" +
+			"\x02\x01\x01*\n" +
+			"\x01\xba" +
 			"\x01/(?i)(?:^|[;&|(\\n])\\s*(?:echo|printf)\\s[^;&|\\n]*\\$\\{!?[a-z0-9_]*(?:token|secret|password|passwd|api_?key|access_?key|private_?key|credentials?)[a-z0-9_]*(?:(?::[0-9-]|[#%/,^@])[^}]*)?\\}/" +
 			"\x01\x9d" +
 			"\x01/(?i)\\b(\\w+)=[\"']?[A-Z0-9_]*(?:TOKEN|SECRET|PASSWORD|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY)[A-Z0-9_]*[\"']?\\s*(?:;|&&|\\n)[^\\n]*(?:echo|printf)\\s[^;&|\\n]*\\$\\{!\\w+/" +
@@ -14870,17 +14820,371 @@ var all = []packindex.Pack{
 			"\x01)/(?i)(?:get-childitem|gci|dir|ls)\\s+env:/" +
 			"\x01'/\\bps\\s+\\w*(?:auxe|axe|eww)\\w*(?:\\s|$)/" +
 			"\x01\x9a" +
-			"\x02/(?i)\\b(?:(?:docker|podman|kubectl|oc)\\b[^|;&\\n]*\\s(?:exec\\s[^|;&\\n]*\\s(?:env|printenv)|inspect\\s[^|;&\\n]*)|helm\\s+get|terraform\\s+(?:show|state\\s+pull)|docker.compose\\s+config|history)\\b[^|;&\\n]*\\|\\s*(?:e?grep|rg|jq)\\b[^;&\\n]*(?:passw|token|secret|cred|private.?key|api.?key|_key)/" +
-			"\x01\xc6" +
-			"\x02/\\b(?:node|bun|deno)\\s+(?:-p|--print)\\s+['\"]?process\\.env['\"]?\\s*(?:$|[;|&])|\\bENV\\.(?:to_h|to_a|inspect|each|map|sort)\\b|\\b(?:puts|pp?)\\s+ENV\\s*['\"]|%ENV\\b|var_dump\\(\\$_(?:ENV|SERVER)|print_r\\((?:getenv\\(\\)|\\$_(?:ENV|SERVER))|\\bin ENVIRON\\)|\\bin process\\.env\\)|os\\.environ\\.items\\(\\)|for\\s+\\w+(?:,\\s*\\w+)?\\s+in\\s+os\\.environ/" +
-			"\x01\xce" +
-			"\x01/(?i)\\bprint\\(\\s*os\\.(?:environ(?:\\.get\\(|\\[)|getenv\\()\\s*['\"]\\w*(?:key|token|secret|pass)\\w*['\"]\\s*[\\])]\\s*\\)|(?:-p|--print|\\blog\\()[\\s'\"]*process\\.env\\.\\w*(?:key|token|secret|pass)\\w*['\"]?\\s*(?:$|[;|&)])/" +
-			"\x01\xa0" +
-			"\x01/(?:log|dir|inspect|table|entries|write|error|info)\\(\\s*process\\.env\\s*[,)]|JSON\\.stringify\\(process\\.env|(?:print|pprint|dict)\\(\\s*(?:dict\\()?os\\.environ\\s*\\)/\xdc" +
+			"\x02/(?i)\\b(?:(?:docker|podman|kubectl|oc)\\b[^|;&\\n]*\\s(?:exec\\s[^|;&\\n]*\\s(?:env|printenv)|inspect\\s[^|;&\\n]*)|helm\\s+get|terraform\\s+(?:show|state\\s+pull)|docker.compose\\s+config|history)\\b[^|;&\\n]*\\|\\s*(?:e?grep|rg|jq)\\b[^;&\\n]*(?:passw|token|secret|cred|private.?key|api.?key|_key)/\xdc" +
 			"\x01\x03" +
 			"askUThis prints variables that contain secrets, and the model reads the output. Continue?" +
 			"\x02\x14test -n \"$API_TOKEN\"" +
 			"\rprintenv PATH"},
+		{Name: "ask-before-code-prints-secrets", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Code: ".aws" +
+			"\x03" +
+			".aws/config" +
+			"\x03" +
+			".aws/credentials" +
+			"\x03" +
+			".bash_history" +
+			"\x03" +
+			".config/gcloud" +
+			"\x03" +
+			".docker/config.json" +
+			"\x03" +
+			".git-credentials" +
+			"\x03" +
+			".gnupg" +
+			"\x03" +
+			".kube/config" +
+			"\x03" +
+			".mysql_history" +
+			"\x03" +
+			".netrc" +
+			"\x03" +
+			".node_repl_history" +
+			"\x03" +
+			".password-store" +
+			"\x03" +
+			".pgpass" +
+			"\x03" +
+			".psql_history" +
+			"\x03" +
+			".pypirc" +
+			"\x03" +
+			".python_history" +
+			"\x03" +
+			".ssh" +
+			"\x03" +
+			".terraform.d" +
+			"\x03" +
+			".vault-token" +
+			"\x03" +
+			".zsh_history" +
+			"\x03" +
+			"/environ" +
+			"\x03" +
+			"cookies.sqlite" +
+			"\x03" +
+			"etc/gshadow" +
+			"\x03" +
+			"etc/shadow" +
+			"\x03" +
+			"id_dsa" +
+			"\x03" +
+			"id_ecdsa" +
+			"\x03" +
+			"id_ed25519" +
+			"\x03" +
+			"id_rsa" +
+			"\x03" +
+			"key4.db" +
+			"\x03" +
+			"login data" +
+			"\x03" +
+			"logins.json" +
+			"\x03" +
+			"wallet.dat" +
+			"\x02.aws" +
+			"\x03" +
+			".aws/config" +
+			"\x03" +
+			".aws/credentials" +
+			"\x03" +
+			".bash_history" +
+			"\x03" +
+			".config/gcloud" +
+			"\x03" +
+			".docker/config.json" +
+			"\x03" +
+			".git-credentials" +
+			"\x03" +
+			".gnupg" +
+			"\x03" +
+			".kube/config" +
+			"\x03" +
+			".mysql_history" +
+			"\x03" +
+			".netrc" +
+			"\x03" +
+			".node_repl_history" +
+			"\x03" +
+			".password-store" +
+			"\x03" +
+			".pgpass" +
+			"\x03" +
+			".psql_history" +
+			"\x03" +
+			".pypirc" +
+			"\x03" +
+			".python_history" +
+			"\x03" +
+			".ssh" +
+			"\x03" +
+			".terraform.d" +
+			"\x03" +
+			".vault-token" +
+			"\x03" +
+			".zsh_history" +
+			"\x03" +
+			"cookies.sqlite" +
+			"\x03" +
+			"etc/gshadow" +
+			"\x03" +
+			"etc/shadow" +
+			"\x03" +
+			"id_dsa" +
+			"\x03" +
+			"id_ecdsa" +
+			"\x03" +
+			"id_ed25519" +
+			"\x03" +
+			"id_rsa" +
+			"\x03" +
+			"key4.db" +
+			"\x03" +
+			"login data" +
+			"\x03" +
+			"logins.json" +
+			"\x03" +
+			"proc/" +
+			"\x03" +
+			"wallet.dat" +
+			"\x02bun.file" +
+			"\x03" +
+			"connect" +
+			"\x03" +
+			"deno." +
+			"\x03" +
+			"env" +
+			"\x03" +
+			"environ" +
+			"\x03" +
+			"expand_path" +
+			"\x03" +
+			"expanduser" +
+			"\x03" +
+			"file." +
+			"\x03" +
+			"file_get_contents" +
+			"\x03" +
+			"fopen" +
+			"\x03" +
+			"get-content" +
+			"\x03" +
+			"home" +
+			"\x03" +
+			"home()" +
+			"\x03" +
+			"homedir" +
+			"\x03" +
+			"open" +
+			"\x03" +
+			"path" +
+			"\x03" +
+			"print" +
+			"\x03" +
+			"read" +
+			"\x03" +
+			"slurp" +
+			"\x01.env" +
+			"\x03" +
+			".envrc" +
+			"\x03" +
+			".jks" +
+			"\x03" +
+			".kdbx" +
+			"\x03" +
+			".npmrc" +
+			"\x03" +
+			".p12" +
+			"\x03" +
+			".pem" +
+			"\x03" +
+			".pfx" +
+			"\x03" +
+			"credentials.json" +
+			"\x03" +
+			"master.key" +
+			"\x03" +
+			"terraform.tfstate" +
+			"\x02readfile(" +
+			"\x01browser_cookie3" +
+			"\x01keyring.get_password" +
+			"\x01pycookiecheat" +
+			"\x05.env" +
+			"\x03" +
+			".envrc" +
+			"\x03" +
+			".jks" +
+			"\x03" +
+			".kdbx" +
+			"\x03" +
+			".npmrc" +
+			"\x03" +
+			".p12" +
+			"\x03" +
+			".pem" +
+			"\x03" +
+			".pfx" +
+			"\x03" +
+			"credentials.json" +
+			"\x03" +
+			"master.key" +
+			"\x03" +
+			"terraform.tfstate" +
+			"\x02bun.file" +
+			"\x03" +
+			"connect" +
+			"\x03" +
+			"deno." +
+			"\x03" +
+			"env" +
+			"\x03" +
+			"environ" +
+			"\x03" +
+			"expand_path" +
+			"\x03" +
+			"expanduser" +
+			"\x03" +
+			"file." +
+			"\x03" +
+			"file_get_contents" +
+			"\x03" +
+			"fopen" +
+			"\x03" +
+			"get-content" +
+			"\x03" +
+			"home" +
+			"\x03" +
+			"home()" +
+			"\x03" +
+			"homedir" +
+			"\x03" +
+			"open" +
+			"\x03" +
+			"path" +
+			"\x03" +
+			"print" +
+			"\x03" +
+			"read" +
+			"\x03" +
+			"slurp" +
+			"\x05debug" +
+			"\x03" +
+			"dumps" +
+			"\x03" +
+			"info" +
+			"\x03" +
+			"print" +
+			"\x03" +
+			"write" +
+			"\x02os.environ.copy(" +
+			"\x03" +
+			"os.environ.items(" +
+			"\x01debug" +
+			"\x03" +
+			"info" +
+			"\x03" +
+			"print" +
+			"\x03" +
+			"write" +
+			"\x02os.environ" +
+			"\x01os.environ" +
+			"\x02os.environ[" +
+			"\x01os.environ.items()" +
+			"\x02print(" +
+			"\x03" +
+			"write(" +
+			"\x05info(" +
+			"\x03" +
+			"log(" +
+			"\x03" +
+			"write(" +
+			"\x02key" +
+			"\x03" +
+			"pass" +
+			"\x03" +
+			"secret" +
+			"\x03" +
+			"token" +
+			"\x02process.env." +
+			"\x01key" +
+			"\x03" +
+			"pass" +
+			"\x03" +
+			"secret" +
+			"\x03" +
+			"token" +
+			"\x02os.environ.get(" +
+			"\x03" +
+			"os.environ[" +
+			"\x03" +
+			"os.getenv(" +
+			"\x02print(" +
+			"\x01process.env" +
+			"\x05%env" +
+			"\x01dir(" +
+			"\x03" +
+			"entries(" +
+			"\x03" +
+			"error(" +
+			"\x03" +
+			"info(" +
+			"\x03" +
+			"inspect(" +
+			"\x03" +
+			"log(" +
+			"\x03" +
+			"stringify(" +
+			"\x03" +
+			"table(" +
+			"\x03" +
+			"write(" +
+			"\x02process.env" +
+			"\x01env" +
+			"\x01env.each" +
+			"\x03" +
+			"env.inspect" +
+			"\x03" +
+			"env.map" +
+			"\x03" +
+			"env.sort" +
+			"\x03" +
+			"env.to_a" +
+			"\x03" +
+			"env.to_h" +
+			"\x01env:" +
+			"\x01in environ)" +
+			"\x01in process.env)" +
+			"\x01print_r($_env" +
+			"\x03" +
+			"print_r($_server" +
+			"\x03" +
+			"print_r(getenv()" +
+			"\x01var_dump($_env" +
+			"\x03" +
+			"var_dump($_server", Line: true}, Hook: "\x88\x80" +
+			"\x15\x80 " +
+			"\x05\x01\x83" +
+			"\a/(?:open|read\\w*|connect|File\\.\\w+|Path|file_get_contents|fopen|slurp|Deno\\.\\w+|Bun\\.file|expanduser|expand_path|homedir|home\\(\\)|HOME|environ|ENV|Get-Content|print)\\b[^\\n]*?(?:^|[\\s'\\\"/=@(~`\\\\])(?:\\.ssh(?:/[\\w{}.*%-]*)?|id_(?:rsa|dsa|ecdsa|ed25519)|\\.aws(?:/(?:credentials|config))?|\\.netrc|\\.pypirc|\\.git-credentials|\\.pgpass|\\.docker/config\\.json|\\.kube/config|\\.vault-token|\\.config/gcloud(?:/[^\\s'\\\"]+)?|\\.(?:bash|zsh|psql|mysql|python|node_repl)_history|etc/g?shadow|proc/[^\\s/]+/environ|\\.gnupg(?:/[^\\s'\\\"]*)?|\\.password-store(?:/[^\\s'\\\"]+)?|wallet\\.dat|key4\\.db|cookies\\.sqlite|logins\\.json|Login Data|\\.terraform\\.d)['\\\"`)\\s]|\\breadfile\\([^\\n]*?(?:\\.env(?:\\.(?:local|prod\\w*|dev\\w*|stag\\w*|live|backup|bak|old|secret\\w*))?(?:\\.local)?|\\.envrc|\\.npmrc|master\\.key|credentials\\.json|[\\w./-]+\\.(?:pem|p12|pfx|kdbx|jks)|terraform\\.tfstate)|\\bkeyring\\.get_password|browser_cookie3|pycookiecheat/" +
+			"\x01\xbf\n" +
+			"/(?:\\bprint|\\bconsole\\.|\\bputs\\b|\\becho\\b|\\bpp?\\b|\\bstdout\\b)[^\\n]*(?:open|read\\w*|connect|File\\.\\w+|Path|file_get_contents|fopen|slurp|Deno\\.\\w+|Bun\\.file|expanduser|expand_path|homedir|home\\(\\)|HOME|environ|ENV|Get-Content|print)\\b[^\\n]*?(?:^|[\\s'\\\"/=@(~`\\\\])(?:\\.env(?:\\.(?:local|prod\\w*|dev\\w*|stag\\w*|live|backup|bak|old|secret\\w*))?(?:\\.local)?|\\.envrc|\\.npmrc|master\\.key|credentials\\.json|[\\w./-]+\\.(?:pem|p12|pfx|kdbx|jks)|terraform\\.tfstate)['\\\"`)\\s]|(?:open|read\\w*|connect|File\\.\\w+|Path|file_get_contents|fopen|slurp|Deno\\.\\w+|Bun\\.file|expanduser|expand_path|homedir|home\\(\\)|HOME|environ|ENV|Get-Content|print)\\b[^\\n]*?(?:^|[\\s'\\\"/=@(~`\\\\])(?:\\.env(?:\\.(?:local|prod\\w*|dev\\w*|stag\\w*|live|backup|bak|old|secret\\w*))?(?:\\.local)?|\\.envrc|\\.npmrc|master\\.key|credentials\\.json|[\\w./-]+\\.(?:pem|p12|pfx|kdbx|jks)|terraform\\.tfstate)['\\\"`)\\s][\\s\\S]{0,160}?(?:\\bprint|\\bconsole\\.|\\bputs\\b|\\becho\\b|\\bpp?\\b|\\bstdout\\b)|^[^\\n;=]*(?:open|read\\w*|connect|File\\.\\w+|Path|file_get_contents|fopen|slurp|Deno\\.\\w+|Bun\\.file|expanduser|expand_path|homedir|home\\(\\)|HOME|environ|ENV|Get-Content|print)\\b[^\\n;=]*?(?:^|[\\s'\\\"/=@(~`\\\\])(?:\\.env(?:\\.(?:local|prod\\w*|dev\\w*|stag\\w*|live|backup|bak|old|secret\\w*))?(?:\\.local)?|\\.envrc|\\.npmrc|master\\.key|credentials\\.json|[\\w./-]+\\.(?:pem|p12|pfx|kdbx|jks)|terraform\\.tfstate)['\\\"`)\\s][^\\n;=]*$/" +
+			"\x01\xa6" +
+			"\x02/(?:print|write|info|debug)\\w*\\((?:\\s*|[^\\n]{0,60}\\b(?:dict|str|repr|dumps)\\()os\\.environ\\s*[),]|(?:print|write|info|debug|dumps)\\w*\\([^\\n]{0,80}\\bos\\.environ\\.(?:items|copy)\\(|\\bos\\.environ\\.items\\(\\)[^\\n]{0,40}:[\\s\\S]{0,80}\\b(?:print|write)\\(|\\bin\\s+os\\.environ\\b[\\s\\S]{0,120}\\bos\\.environ\\[/" +
+			"\x01\x87" +
+			"\x02/(?i)\\bprint\\(\\s*os\\.(?:environ(?:\\.get\\(|\\[)|getenv\\()\\s*['\"]\\w*(?:key|token|secret|pass)\\w*['\"]|\\b(?:log|info|write)\\((?:[^\\n;()!?]{0,40}[,+])?\\s*process\\.env\\.\\w*(?:key|token|secret|pass)\\w*\\s*\\)|^\\s*process\\.env(?:\\.\\w*(?:key|token|secret|pass)\\w*)?\\s*;?\\s*$/" +
+			"\x01\xb8" +
+			"\x02/(?:log|dir|inspect|table|entries|write|error|info|stringify)\\(\\s*process\\.env\\s*[,)]|\\bin process\\.env\\)|\\bENV\\.(?:to_h|to_a|inspect|each|map|sort)\\b|\\b(?:puts|pp?)\\s+ENV\\s*$|%ENV\\b|var_dump\\(\\$_(?:ENV|SERVER)|print_r\\((?:getenv\\(\\)|\\$_(?:ENV|SERVER))|\\bin ENVIRON\\)|(?i)(?:get-childitem|gci|dir|ls)\\s+env:\\s*$/" +
+			"\x03" +
+			"askTThis program reads files with secrets, or prints variables that hold them. Continue?" +
+			"\x02\x14test -n \"$API_TOKEN\"" +
+			"\x10cat .env.example"},
 		{Name: "no-keys-in-commands", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Program: true, Secret: true}, Hook: "\x88\x80" +
 			"\x15\x84\x80" +
 			"\x04\x01\x01*" +
@@ -14926,7 +15230,7 @@ var all = []packindex.Pack{
 			"\x01MA key was in your prompt. Put it into the environment, and name the variable." +
 			"\x01\x01*"},
 	}},
-	{Name: "self-protection", Version: 11, Digest: "f2171efca568c4210bae4fc32c55164a575893e9d66085278de5d1fecb4cfc98", Begins: "\x00abduco" +
+	{Name: "self-protection", Version: 11, Digest: "046fb770aa7c4cb39ddbb12ea5fa0fe85b01f9db7236e8815025dd64dfe4d8b6", Begins: "\x00abduco" +
 		"\t\x85\n" +
 		"agent" +
 		"\t\x02--force\x92\n" +
@@ -14960,7 +15264,7 @@ var all = []packindex.Pack{
 		"bsdtar" +
 		"\t\x02C\x8c\n" +
 		"bun" +
-		"\t\x8e\x8f\n" +
+		"\t\x8f\n" +
 		"busctl" +
 		"\t\x85\n" +
 		"cat" +
@@ -15028,7 +15332,7 @@ var all = []packindex.Pack{
 		"dd" +
 		"\t\x84\x8f\n" +
 		"deno" +
-		"\t\x8e\x8f\n" +
+		"\t\x8f\n" +
 		"deno run" +
 		"\t\x85\n" +
 		"docker run" +
@@ -15257,7 +15561,7 @@ var all = []packindex.Pack{
 		"\x01grapn\x8c" +
 		"\x01grapn\x8c\n" +
 		"lua" +
-		"\t\x8e\x8f\n" +
+		"\t\x8f\n" +
 		"m4" +
 		"\t\x85\n" +
 		"mount" +
@@ -15269,9 +15573,9 @@ var all = []packindex.Pack{
 		"nc" +
 		"\t\x01grapn\x81\n" +
 		"node" +
-		"\t\x84\x8e\x8f\x91\n" +
+		"\t\x84\x8f\x91\n" +
 		"nodejs" +
-		"\t\x8e\x8f\n" +
+		"\t\x8f\n" +
 		"npm install" +
 		"\t\x81\n" +
 		"npm uninstall" +
@@ -15293,7 +15597,7 @@ var all = []packindex.Pack{
 		"\t\x91\x93\x94" +
 		"\x02--dange\x92\n" +
 		"osascript" +
-		"\t\x85\x8e\x8f\n" +
+		"\t\x85\x8f\n" +
 		"pacman" +
 		"\t\x02R\x83\n" +
 		"parallel" +
@@ -15301,26 +15605,24 @@ var all = []packindex.Pack{
 		"patch" +
 		"\t\x02d\x8c\n" +
 		"perl" +
-		"\t\x84\x8e\x8f" +
+		"\t\x84\x8f" +
 		"\x02i\x91" +
 		"\x02p\x91\n" +
 		"php" +
-		"\t\x8e\x8f\n" +
+		"\t\x8f\n" +
 		"pkill" +
 		"\t\x8c" +
 		"\x01grapn\x83\n" +
 		"podman run" +
 		"\t\x02v--volum\x8c\n" +
-		"powershell" +
-		"\t\x8e\n" +
 		"printf" +
 		"\t\x91\n" +
 		"pwsh" +
-		"\t\x8e\x8f\n" +
+		"\t\x8f\n" +
 		"python" +
-		"\t\x84\x8e\x8f\x91\n" +
+		"\t\x84\x8f\x91\n" +
 		"python3" +
-		"\t\x84\x8e\x8f\x91\n" +
+		"\t\x84\x8f\x91\n" +
 		"q" +
 		"\t\x91\x94\n" +
 		"q chat" +
@@ -15360,7 +15662,7 @@ var all = []packindex.Pack{
 		"rsync" +
 		"\t\x84\x8c\x8f\n" +
 		"ruby" +
-		"\t\x8e\x8f\x91\n" +
+		"\t\x8f\x91\n" +
 		"scp" +
 		"\t\x84\n" +
 		"screen" +
@@ -16121,7 +16423,7 @@ var all = []packindex.Pack{
 			"\x02/(?:\\.claude\\b|\\.codex\\b|\\.gemini\\b|\\.qwen\\b|\\.cursor/hooks|\\.copilot\\b|\\.factory\\b|\\.kiro/|\\.openclaw|\\.windsurf|\\.agents/hooks|grapnel)[\\s\\S]*(?:\\bxargs\\b|\\bparallel\\b|-exec(?:dir)?\\s|-ok\\s|-x\\s|\\bdo\\s)[^|;\\n]*\\b(?:rm|mv|sed|tee|truncate|shred|chmod|chown|cp|ln|unlink|dd|perl)\\b/" +
 			"\x03" +
 			"ask=This removes or changes the configuration of hooks. Allow it?"},
-		{Name: "ask-before-undoing-guards-by-code", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Text: ".agents/hooks" +
+		{Name: "ask-before-undoing-guards-by-code", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Code: ".agents/hooks" +
 			"\x03" +
 			".claude/hooks" +
 			"\x03" +
@@ -16286,24 +16588,8 @@ var all = []packindex.Pack{
 			"\x03" +
 			"grapnel.yml" +
 			"\x03" +
-			"state/grapnel", Program: true}, Hook: "\x88\x80" +
-			"\x05\x84\x80" +
-			"\x02\r\x06python" +
-			"\apython3" +
-			"\x04node" +
-			"\x06nodejs" +
-			"\x04deno" +
-			"\x03" +
-			"bun" +
-			"\x04ruby" +
-			"\x04perl" +
-			"\x03" +
-			"php" +
-			"\x03" +
-			"lua" +
-			"\tosascript" +
-			"\x04pwsh\n" +
-			"powershell" +
+			"state/grapnel", Line: true}, Hook: "\x88\x80" +
+			"\x05\x80 " +
 			"\x02\x01\xa9" +
 			"\x03" +
 			"/(?:\\.remove|unlink|rmtree|rename|\\.move|truncate|chmod|\\.write\\w*|writeFile\\w*|json\\.dump\\b|rmSync|rm\\(|copyfile|symlink|Remove-Item|Set-Content|Move-Item|open\\([^)]*['\"][wa])[\\s\\S]*(?:\\.config/grapnel|grapnel\\.ya?ml|grapnel-hook|state/grapnel|\\.claude/(?:settings|hooks)|\\.codex/(?:hooks|config)|\\.gemini/(?:settings|config/hooks)|\\.agents/hooks|\\.qwen/settings|\\.cursor/hooks|\\.copilot/hooks|\\.factory/(?:settings|hooks))/" +
@@ -17158,287 +17444,287 @@ var all = []packindex.Pack{
 			"\x03" +
 			"askZThis tool of an MCP server changes the hooks of an agent or a policy of Grapnel. Allow it?"},
 	}},
-	{Name: "supply-chain", Version: 6, Digest: "fa04fd6366b3bb4e4f83a2944b1837e2a6a23736f450af72ac7f364e1757b0c3", Begins: "*" +
-		"\t\x8c\xa0\n" +
+	{Name: "supply-chain", Version: 6, Digest: "0a7ab78fdb0da9669b0002fcfd56af743961ff03f6fac13d962b013da0b14b74", Begins: "*" +
+		"\t\x8d\xa1\n" +
 		"*/*" +
-		"\t\x83\x84\n" +
+		"\t\x84\x85\n" +
 		"\x00." +
-		"\t\x80\x84\n" +
+		"\t\x80\x85\n" +
 		"aa-disable" +
-		"\t\x9e\n" +
+		"\t\x9f\n" +
 		"aa-teardown" +
-		"\t\x9e\n" +
+		"\t\x9f\n" +
 		"add-apt-repository" +
-		"\t\x8a\n" +
+		"\t\x8b\n" +
 		"add-mppreference" +
-		"\t\x9e\n" +
+		"\t\x9f\n" +
 		"adduser" +
-		"\t\x9c\n" +
+		"\t\x9d\n" +
 		"amp mcp" +
-		"\t\x8e\n" +
+		"\t\x8f\n" +
 		"ansible-galaxy collection" +
-		"\t\x85\n" +
+		"\t\x86\n" +
 		"ansible-galaxy install" +
-		"\t\x85\n" +
+		"\t\x86\n" +
 		"ansible-pull" +
-		"\t\x85\n" +
+		"\t\x86\n" +
 		"apk add" +
-		"\t\x02--allow\x8b\n" +
+		"\t\x02--allow\x8c\n" +
 		"apm install" +
-		"\t\x85\n" +
+		"\t\x86\n" +
 		"apt" +
-		"\t\x02--allow\x8b\n" +
+		"\t\x02--allow\x8c\n" +
 		"apt install" +
-		"\t\x84" +
-		"\x02--force\x8b\n" +
+		"\t\x85" +
+		"\x02--force\x8c\n" +
 		"apt update" +
-		"\t\x02--allow\x8b\n" +
+		"\t\x02--allow\x8c\n" +
 		"apt-get" +
-		"\t\x02--allow\x8b" +
-		"\x02o--optio\x8b\n" +
+		"\t\x02--allow\x8c" +
+		"\x02o--optio\x8c\n" +
 		"apt-get install" +
-		"\t\x84" +
-		"\x02--force\x8b\n" +
+		"\t\x85" +
+		"\x02--force\x8c\n" +
 		"apt-get update" +
-		"\t\x02--allow\x8b\n" +
+		"\t\x02--allow\x8c\n" +
 		"apt-key add" +
-		"\t\x8a\n" +
+		"\t\x8b\n" +
 		"apt-key adv" +
-		"\t\x8a\n" +
+		"\t\x8b\n" +
 		"aria2c" +
-		"\t\x81\x99\n" +
+		"\t\x82\x9a\n" +
 		"asdf plugin" +
-		"\t\x85\n" +
+		"\t\x86\n" +
 		"ash" +
 		"\t\x80\n" +
 		"at" +
-		"\t\x9b\n" +
+		"\t\x9c\n" +
 		"awk" +
-		"\t\x95\n" +
+		"\t\x96\n" +
 		"aws ec2" +
-		"\t\x010.0.0\x9d" +
-		"\x010.0.0\x9d\n" +
+		"\t\x010.0.0\x9e" +
+		"\x010.0.0\x9e\n" +
 		"aws iam" +
-		"\t\x9c\n" +
-		"aws s3api" +
 		"\t\x9d\n" +
+		"aws s3api" +
+		"\t\x9e\n" +
 		"az role" +
-		"\t\x02--role\x9c\n" +
+		"\t\x02--role\x9d\n" +
 		"bash" +
-		"\t\x80\x83\x84" +
-		"\x02p\x9c\n" +
+		"\t\x80\x84\x85" +
+		"\x02p\x9d\n" +
 		"batch" +
-		"\t\x9b\n" +
-		"brew install" +
-		"\t\x85\n" +
-		"brew tap" +
-		"\t\x85\n" +
-		"bun" +
-		"\t\x80\x89\x8d\n" +
-		"bun exec" +
-		"\t\x85\n" +
-		"bun install" +
-		"\t\x85\x86\n" +
-		"bun run" +
-		"\t\x85\n" +
-		"bundle add" +
-		"\t\x85\n" +
-		"bundle config" +
-		"\t\x01mirro\x8a\n" +
-		"bunx" +
-		"\t\x85\x86\x89\n" +
-		"capsh" +
-		"\t\x02--gid\x9c" +
-		"\x02--uid\x9c\n" +
-		"cargo" +
-		"\t\x02--confi\x8a\n" +
-		"cargo add" +
-		"\t\x02--git\x85\n" +
-		"cargo build" +
-		"\t\x83\n" +
-		"cargo install" +
-		"\t\x83" +
-		"\x02--git\x85" +
-		"\x02--index\x8a" +
-		"\x02--regis\x8a\n" +
-		"cargo login" +
-		"\t\x02--regis\x8a\n" +
-		"cargo run" +
-		"\t\x83\n" +
-		"chkconfig" +
-		"\t\x9b\n" +
-		"chmod" +
-		"\t\x84\x9c\n" +
-		"chpasswd" +
 		"\t\x9c\n" +
+		"brew install" +
+		"\t\x86\n" +
+		"brew tap" +
+		"\t\x86\n" +
+		"bun" +
+		"\t\x80\x8a\x8e\n" +
+		"bun exec" +
+		"\t\x86\n" +
+		"bun install" +
+		"\t\x86\x87\n" +
+		"bun run" +
+		"\t\x86\n" +
+		"bundle add" +
+		"\t\x86\n" +
+		"bundle config" +
+		"\t\x01mirro\x8b\n" +
+		"bunx" +
+		"\t\x86\x87\x8a\n" +
+		"capsh" +
+		"\t\x02--gid\x9d" +
+		"\x02--uid\x9d\n" +
+		"cargo" +
+		"\t\x02--confi\x8b\n" +
+		"cargo add" +
+		"\t\x02--git\x86\n" +
+		"cargo build" +
+		"\t\x84\n" +
+		"cargo install" +
+		"\t\x84" +
+		"\x02--git\x86" +
+		"\x02--index\x8b" +
+		"\x02--regis\x8b\n" +
+		"cargo login" +
+		"\t\x02--regis\x8b\n" +
+		"cargo run" +
+		"\t\x84\n" +
+		"chkconfig" +
+		"\t\x9c\n" +
+		"chmod" +
+		"\t\x85\x9d\n" +
+		"chpasswd" +
+		"\t\x9d\n" +
 		"claude mcp" +
-		"\t\x8e\n" +
+		"\t\x8f\n" +
 		"claude plugin" +
-		"\t\x8e\n" +
+		"\t\x8f\n" +
 		"cmake" +
-		"\t\x83\n" +
+		"\t\x84\n" +
 		"code" +
-		"\t\x02--add-m\x8e" +
-		"\x02--insta\x85\n" +
+		"\t\x02--add-m\x8f" +
+		"\x02--insta\x86\n" +
 		"codex mcp" +
-		"\t\x8e\n" +
+		"\t\x8f\n" +
 		"composer config" +
-		"\t\x8a\x8b\n" +
+		"\t\x8b\x8c\n" +
 		"conda config" +
-		"\t\x02--add\x8a" +
-		"\x02--set\x8b\n" +
+		"\t\x02--add\x8b" +
+		"\x02--set\x8c\n" +
 		"conda env" +
-		"\t\x85\n" +
+		"\t\x86\n" +
 		"conda install" +
-		"\t\x85" +
-		"\x02--chann\x8a" +
-		"\x02c\x8a\n" +
+		"\t\x86" +
+		"\x02--chann\x8b" +
+		"\x02c\x8b\n" +
 		"config.sh" +
-		"\t\x02--url\x9b\n" +
+		"\t\x02--url\x9c\n" +
 		"copilot mcp" +
-		"\t\x8e\n" +
+		"\t\x8f\n" +
 		"corepack" +
-		"\t\x89\n" +
+		"\t\x8a\n" +
 		"cosign verify" +
-		"\t\x02--insec\x8b\n" +
+		"\t\x02--insec\x8c\n" +
 		"cpanm" +
-		"\t\x85\n" +
+		"\t\x86\n" +
 		"crontab" +
-		"\t\x9b\n" +
+		"\t\x9c\n" +
 		"csh" +
 		"\t\x80\n" +
 		"curl" +
-		"\t\x81\x99" +
-		"\x01POST\x9c" +
-		"\x02k--insec\x8b\n" +
+		"\t\x82\x9a" +
+		"\x01POST\x9d" +
+		"\x02k--insec\x8c\n" +
 		"cursor" +
-		"\t\x02--add-m\x8e\n" +
+		"\t\x02--add-m\x8f\n" +
 		"dash" +
-		"\t\x80\x84\n" +
+		"\t\x80\x85\n" +
 		"defaults write" +
-		"\t\x9b\n" +
-		"deno" +
-		"\t\x80\x84\n" +
-		"deno install" +
-		"\t\x85\n" +
-		"deno run" +
-		"\t\x85\n" +
-		"dnf install" +
-		"\t\x84\x85" +
-		"\x02--nogpg\x8b\n" +
-		"doas" +
-		"\t\x90\x9f\n" +
-		"docker build" +
-		"\t\x85\n" +
-		"docker buildx" +
-		"\t\x85\n" +
-		"docker import" +
-		"\t\x85\n" +
-		"docker pull" +
-		"\t\x02--disab\x8b\n" +
-		"docker push" +
-		"\t\x02--disab\x8b\n" +
-		"dotnet nuget" +
-		"\t\x8a\n" +
-		"dpkg" +
-		"\t\x02i\x84\x85\n" +
-		"droid mcp" +
-		"\t\x8e\n" +
-		"dscl" +
 		"\t\x9c\n" +
+		"deno" +
+		"\t\x80\x85\n" +
+		"deno install" +
+		"\t\x86\n" +
+		"deno run" +
+		"\t\x86\n" +
+		"dnf install" +
+		"\t\x85\x86" +
+		"\x02--nogpg\x8c\n" +
+		"doas" +
+		"\t\x91\xa0\n" +
+		"docker build" +
+		"\t\x86\n" +
+		"docker buildx" +
+		"\t\x86\n" +
+		"docker import" +
+		"\t\x86\n" +
+		"docker pull" +
+		"\t\x02--disab\x8c\n" +
+		"docker push" +
+		"\t\x02--disab\x8c\n" +
+		"dotnet nuget" +
+		"\t\x8b\n" +
+		"dpkg" +
+		"\t\x02i\x85\x86\n" +
+		"droid mcp" +
+		"\t\x8f\n" +
+		"dscl" +
+		"\t\x9d\n" +
 		"emacs" +
-		"\t\x02--load\x85" +
-		"\x02l\x85\n" +
+		"\t\x02--load\x86" +
+		"\x02l\x86\n" +
 		"enable" +
-		"\t\x02f\xa0\n" +
+		"\t\x02f\xa1\n" +
 		"eval" +
 		"\t\x80\n" +
 		"exec" +
 		"\t\x80\n" +
 		"export" +
-		"\t\x8a\n" +
+		"\t\x8b\n" +
 		"fish" +
 		"\t\x80\n" +
 		"flatpak install" +
-		"\t\x85\n" +
+		"\t\x86\n" +
 		"flatpak remote-add" +
-		"\t\x85\n" +
+		"\t\x86\n" +
 		"gcloud compute" +
-		"\t\x02--sourc\x9d\n" +
+		"\t\x02--sourc\x9e\n" +
 		"gcloud projects" +
-		"\t\x02--membe\x9d" +
-		"\x02--role\x9c\n" +
+		"\t\x02--membe\x9e" +
+		"\x02--role\x9d\n" +
 		"gcloud storage" +
-		"\t\x02--membe\x9d\n" +
+		"\t\x02--membe\x9e\n" +
 		"gdb" +
-		"\t\x01syste\x9c\n" +
+		"\t\x01syste\x9d\n" +
 		"gem install" +
-		"\t\x84\x85" +
-		"\x02--no-ve\x8b" +
-		"\x02--sourc\x8a\n" +
+		"\t\x85\x86" +
+		"\x02--no-ve\x8c" +
+		"\x02--sourc\x8b\n" +
 		"gem sources" +
-		"\t\x02--add\x8a" +
-		"\x02a\x8a\n" +
+		"\t\x02--add\x8b" +
+		"\x02a\x8b\n" +
 		"gemini extensions" +
-		"\t\x8e\n" +
+		"\t\x8f\n" +
 		"gemini mcp" +
-		"\t\x8e\n" +
+		"\t\x8f\n" +
 		"gh extension" +
-		"\t\x85\x86\n" +
+		"\t\x86\x87\n" +
 		"git" +
-		"\t\x01.sslV\x8b" +
-		"\x01alias\x97" +
-		"\x01core.\x97" +
-		"\x01crede\x97" +
-		"\x01diff.\x97" +
-		"\x01http.\x8b" +
-		"\x01proto\x97\n" +
+		"\t\x01.sslV\x8c" +
+		"\x01alias\x98" +
+		"\x01core.\x98" +
+		"\x01crede\x98" +
+		"\x01diff.\x98" +
+		"\x01http.\x8c" +
+		"\x01proto\x98\n" +
 		"git clone" +
-		"\t\x81\x82\x97\n" +
+		"\t\x82\x83\x98\n" +
 		"git config" +
-		"\t\x8b\x97\n" +
+		"\t\x8c\x98\n" +
 		"git fetch" +
-		"\t\x02--uploa\x97\n" +
+		"\t\x02--uploa\x98\n" +
 		"git ls-remote" +
-		"\t\x02--uploa\x97\n" +
+		"\t\x02--uploa\x98\n" +
 		"gmake" +
-		"\t\x80\x83\n" +
+		"\t\x80\x84\n" +
 		"go env" +
-		"\t\x8a\n" +
-		"go get" +
 		"\t\x8b\n" +
+		"go get" +
+		"\t\x8c\n" +
 		"go install" +
-		"\t\x87\x8b\n" +
+		"\t\x88\x8c\n" +
 		"go run" +
-		"\t\x83\x85\x87\n" +
+		"\t\x84\x86\x88\n" +
 		"gpasswd" +
-		"\t\x02a\x9c\n" +
+		"\t\x02a\x9d\n" +
 		"gpg" +
-		"\t\x02--recv-\x8b\n" +
+		"\t\x02--recv-\x8c\n" +
 		"gsutil iam" +
-		"\t\x9d\n" +
+		"\t\x9e\n" +
 		"guix install" +
-		"\t\x85\n" +
+		"\t\x86\n" +
 		"guix package" +
-		"\t\x85\n" +
+		"\t\x86\n" +
 		"helm" +
-		"\t\x02--insec\x8b\n" +
+		"\t\x02--insec\x8c\n" +
 		"helm install" +
-		"\t\x85\n" +
+		"\t\x86\n" +
 		"helm plugin" +
-		"\t\x85\x86\n" +
+		"\t\x86\x87\n" +
 		"helm repo" +
-		"\t\x8a\n" +
+		"\t\x8b\n" +
 		"helm upgrade" +
-		"\t\x85\n" +
+		"\t\x86\n" +
 		"iex" +
 		"\t\x80\n" +
 		"insmod" +
-		"\t\x9e\n" +
+		"\t\x9f\n" +
 		"install" +
-		"\t\x02m--mode\x9c\n" +
+		"\t\x02m--mode\x9d\n" +
 		"installer" +
-		"\t\x84\n" +
+		"\t\x85\n" +
 		"invoke-expression" +
 		"\t\x80\n" +
 		"invoke-webrequest" +
@@ -17448,168 +17734,168 @@ var all = []packindex.Pack{
 		"iwr" +
 		"\t\x80\n" +
 		"jbang" +
-		"\t\x85\n" +
+		"\t\x86\n" +
 		"jq" +
-		"\t\x95\n" +
+		"\t\x96\n" +
 		"ksh" +
-		"\t\x80\x84\n" +
+		"\t\x80\x85\n" +
 		"kubectl" +
-		"\t\x02--as\x9c" +
-		"\x02--as-gr\x9c" +
-		"\x02--insec\x8b\n" +
+		"\t\x02--as\x9d" +
+		"\x02--as-gr\x9d" +
+		"\x02--insec\x8c\n" +
 		"kubectl apply" +
-		"\t\x02f--filen\x85" +
-		"\x02k--kusto\x85\n" +
+		"\t\x02f--filen\x86" +
+		"\x02k--kusto\x86\n" +
 		"kubectl create" +
-		"\t\x02--clust\x9c" +
-		"\x02f--filen\x85\n" +
+		"\t\x02--clust\x9d" +
+		"\x02f--filen\x86\n" +
 		"kubectl replace" +
-		"\t\x02f--filen\x85\n" +
+		"\t\x02f--filen\x86\n" +
 		"launchctl bootstrap" +
-		"\t\x9b\n" +
+		"\t\x9c\n" +
 		"launchctl enable" +
-		"\t\x9b\n" +
+		"\t\x9c\n" +
 		"launchctl load" +
-		"\t\x9b\n" +
+		"\t\x9c\n" +
 		"launchctl submit" +
-		"\t\x9b\n" +
+		"\t\x9c\n" +
 		"lerna" +
-		"\t\x89\n" +
+		"\t\x8a\n" +
 		"loginctl enable-linger" +
-		"\t\x9b\n" +
+		"\t\x9c\n" +
 		"lua" +
 		"\t\x80\n" +
 		"luarocks install" +
-		"\t\x85\n" +
-		"make" +
-		"\t\x80\x83\n" +
-		"meson" +
-		"\t\x83\n" +
-		"mix archive.install" +
-		"\t\x01archi\x85\n" +
-		"mix escript.install" +
-		"\t\x01escri\x85\n" +
-		"mix local.hex" +
-		"\t\x02--force\x8b\n" +
-		"modprobe" +
-		"\t\x9e\n" +
-		"net localgroup" +
-		"\t\x9c\n" +
-		"net user" +
-		"\t\x9c\n" +
-		"new-itemproperty" +
-		"\t\x9b\n" +
-		"new-service" +
-		"\t\x9b\n" +
-		"ninja" +
-		"\t\x83\n" +
-		"nix profile" +
 		"\t\x86\n" +
+		"make" +
+		"\t\x80\x84\n" +
+		"meson" +
+		"\t\x84\n" +
+		"mix archive.install" +
+		"\t\x01archi\x86\n" +
+		"mix escript.install" +
+		"\t\x01escri\x86\n" +
+		"mix local.hex" +
+		"\t\x02--force\x8c\n" +
+		"modprobe" +
+		"\t\x9f\n" +
+		"net localgroup" +
+		"\t\x9d\n" +
+		"net user" +
+		"\t\x9d\n" +
+		"new-itemproperty" +
+		"\t\x9c\n" +
+		"new-service" +
+		"\t\x9c\n" +
+		"ninja" +
+		"\t\x84\n" +
+		"nix profile" +
+		"\t\x87\n" +
 		"nix run" +
-		"\t\x85\x86\n" +
+		"\t\x86\x87\n" +
 		"nix shell" +
-		"\t\x85\x86\n" +
+		"\t\x86\x87\n" +
 		"nix-env" +
-		"\t\x02i\x85\n" +
+		"\t\x02i\x86\n" +
 		"nix-shell" +
-		"\t\x85\n" +
+		"\t\x86\n" +
 		"node" +
-		"\t\x80\x83\x84\n" +
+		"\t\x80\x84\x85\n" +
 		"nodejs" +
 		"\t\x80\n" +
 		"npm" +
-		"\t\x89\x8d" +
-		"\x02--no-st\x8b" +
-		"\x02--stric\x8b\n" +
+		"\t\x8a\x8e" +
+		"\x02--no-st\x8c" +
+		"\x02--stric\x8c\n" +
 		"npm adduser" +
-		"\t\x02--regis\x8a\n" +
+		"\t\x02--regis\x8b\n" +
 		"npm ci" +
-		"\t\x83\n" +
+		"\t\x84\n" +
 		"npm config" +
-		"\t\x8a\x8b\n" +
+		"\t\x8b\x8c\n" +
 		"npm exec" +
-		"\t\x85\x86\n" +
+		"\t\x86\x87\n" +
 		"npm install" +
-		"\t\x83\x84\x85\x86" +
-		"\x02--unsaf\x90\n" +
+		"\t\x84\x85\x86\x87" +
+		"\x02--unsaf\x91\n" +
 		"npm login" +
-		"\t\x02--regis\x8a\n" +
+		"\t\x02--regis\x8b\n" +
 		"npm run" +
-		"\t\x83\n" +
+		"\t\x84\n" +
 		"npm set" +
-		"\t\x8a\x8b\n" +
+		"\t\x8b\x8c\n" +
 		"npx" +
-		"\t\x85\x86\x89\x8e\n" +
+		"\t\x86\x87\x8a\x8f\n" +
 		"nuget sources" +
-		"\t\x8a\n" +
+		"\t\x8b\n" +
 		"nvim" +
 		"\t\x80\n" +
 		"opencode mcp" +
-		"\t\x8e\n" +
+		"\t\x8f\n" +
 		"osascript" +
-		"\t\x01login\x9b\n" +
+		"\t\x01login\x9c\n" +
 		"pacman" +
-		"\t\x02U\x85\n" +
+		"\t\x02U\x86\n" +
 		"passwd" +
-		"\t\x9c\n" +
+		"\t\x9d\n" +
 		"pdm" +
-		"\t\x88\x8d\n" +
+		"\t\x89\x8e\n" +
 		"pdm add" +
-		"\t\x85\n" +
+		"\t\x86\n" +
 		"perl" +
-		"\t\x80\x84" +
-		"\x02i\x95" +
-		"\x02p\x95\n" +
+		"\t\x80\x85" +
+		"\x02i\x96" +
+		"\x02p\x96\n" +
 		"php" +
-		"\t\x80\x84\n" +
+		"\t\x80\x85\n" +
 		"pip" +
-		"\t\x88\x8d" +
-		"\x02--trust\x8b\n" +
+		"\t\x89\x8e" +
+		"\x02--trust\x8c\n" +
 		"pip config" +
-		"\t\x8a\n" +
-		"pip install" +
-		"\t\x83\x84\x85\n" +
-		"pip-compile" +
-		"\t\x88\n" +
-		"pip3" +
-		"\t\x88\x8d" +
-		"\x02--trust\x8b\n" +
-		"pip3 install" +
-		"\t\x83\x84\x85\n" +
-		"pipx" +
-		"\t\x88\x8d\n" +
-		"pipx inject" +
-		"\t\x85\n" +
-		"pipx install" +
-		"\t\x84\x85\n" +
-		"pipx run" +
-		"\t\x85\n" +
-		"pixi add" +
-		"\t\x85\n" +
-		"pkexec" +
-		"\t\x9f\n" +
-		"pm2 startup" +
-		"\t\x9b\n" +
-		"pnpm" +
-		"\t\x89\x8d\n" +
-		"pnpm config" +
 		"\t\x8b\n" +
-		"pnpm exec" +
-		"\t\x85\x86\n" +
-		"pnpm install" +
-		"\t\x83\x84\x85\x86\n" +
-		"pnpx" +
+		"pip install" +
+		"\t\x84\x85\x86\n" +
+		"pip-compile" +
 		"\t\x89\n" +
+		"pip3" +
+		"\t\x89\x8e" +
+		"\x02--trust\x8c\n" +
+		"pip3 install" +
+		"\t\x84\x85\x86\n" +
+		"pipx" +
+		"\t\x89\x8e\n" +
+		"pipx inject" +
+		"\t\x86\n" +
+		"pipx install" +
+		"\t\x85\x86\n" +
+		"pipx run" +
+		"\t\x86\n" +
+		"pixi add" +
+		"\t\x86\n" +
+		"pkexec" +
+		"\t\xa0\n" +
+		"pm2 startup" +
+		"\t\x9c\n" +
+		"pnpm" +
+		"\t\x8a\x8e\n" +
+		"pnpm config" +
+		"\t\x8c\n" +
+		"pnpm exec" +
+		"\t\x86\x87\n" +
+		"pnpm install" +
+		"\t\x84\x85\x86\x87\n" +
+		"pnpx" +
+		"\t\x8a\n" +
 		"podman build" +
-		"\t\x85\n" +
+		"\t\x86\n" +
 		"podman pull" +
-		"\t\x02--tls-v\x8b\n" +
+		"\t\x02--tls-v\x8c\n" +
 		"poetry" +
-		"\t\x88\x8d\n" +
+		"\t\x89\x8e\n" +
 		"poetry add" +
-		"\t\x85\n" +
+		"\t\x86\n" +
 		"poetry config" +
-		"\t\x01repos\x8a\n" +
+		"\t\x01repos\x8b\n" +
 		"powershell" +
 		"\t\x80\n" +
 		"pwsh" +
@@ -17617,11 +17903,11 @@ var all = []packindex.Pack{
 		"pypy3" +
 		"\t\x80\n" +
 		"python" +
-		"\t\x80\x83\x84\x88\n" +
+		"\t\x80\x84\x85\x89\n" +
 		"python2" +
 		"\t\x80\n" +
 		"python3" +
-		"\t\x80\x83\x84\x88\n" +
+		"\t\x80\x84\x85\x89\n" +
 		"python3.10" +
 		"\t\x80\n" +
 		"python3.11" +
@@ -17635,135 +17921,135 @@ var all = []packindex.Pack{
 		"python3.9" +
 		"\t\x80\n" +
 		"qwen extensions" +
-		"\t\x8e\n" +
+		"\t\x8f\n" +
 		"qwen mcp" +
-		"\t\x8e\n" +
+		"\t\x8f\n" +
 		"rc-update add" +
-		"\t\x9b\n" +
+		"\t\x9c\n" +
 		"reg add" +
-		"\t\x9b\n" +
+		"\t\x9c\n" +
 		"register-scheduledtask" +
-		"\t\x9b\n" +
+		"\t\x9c\n" +
 		"rpm" +
-		"\t\x02--nosig\x8b" +
-		"\x02U\x84\x85" +
-		"\x02i\x84\x85\x8b\n" +
+		"\t\x02--nosig\x8c" +
+		"\x02U\x85\x86" +
+		"\x02i\x85\x86\x8c\n" +
 		"ruby" +
-		"\t\x80\x84\n" +
+		"\t\x80\x85\n" +
 		"sc create" +
-		"\t\x9b\n" +
+		"\t\x9c\n" +
 		"schtasks" +
-		"\t\x9b\n" +
+		"\t\x9c\n" +
 		"sed" +
-		"\t\x02i--in-pl\x95\n" +
+		"\t\x02i--in-pl\x96\n" +
 		"set-executionpolicy" +
-		"\t\x9e\n" +
-		"set-itemproperty" +
-		"\t\x9b\n" +
-		"set-mppreference" +
-		"\t\x9e\n" +
-		"setcap" +
-		"\t\x9c\n" +
-		"setenforce 0" +
-		"\t\x9e\n" +
-		"sh" +
-		"\t\x80\x83\x84" +
-		"\x02p\x9c\n" +
-		"skopeo copy" +
-		"\t\x02--src-t\x8b\n" +
-		"snap install" +
-		"\t\x85" +
-		"\x02--dange\x8b\n" +
-		"source" +
-		"\t\x80\x84\x85\n" +
-		"sponge" +
-		"\t\x95\n" +
-		"ssh-copy-id" +
-		"\t\x9c\n" +
-		"su" +
 		"\t\x9f\n" +
-		"sudo" +
-		"\t\x84\x90\x9f\n" +
-		"sysadminctl" +
+		"set-itemproperty" +
 		"\t\x9c\n" +
+		"set-mppreference" +
+		"\t\x9f\n" +
+		"setcap" +
+		"\t\x9d\n" +
+		"setenforce 0" +
+		"\t\x9f\n" +
+		"sh" +
+		"\t\x80\x84\x85" +
+		"\x02p\x9d\n" +
+		"skopeo copy" +
+		"\t\x02--src-t\x8c\n" +
+		"snap install" +
+		"\t\x86" +
+		"\x02--dange\x8c\n" +
+		"source" +
+		"\t\x80\x85\x86\n" +
+		"sponge" +
+		"\t\x96\n" +
+		"ssh-copy-id" +
+		"\t\x9d\n" +
+		"su" +
+		"\t\xa0\n" +
+		"sudo" +
+		"\t\x85\x91\xa0\n" +
+		"sysadminctl" +
+		"\t\x9d\n" +
 		"sysctl" +
-		"\t\x9e\n" +
+		"\t\x9f\n" +
 		"systemctl edit" +
-		"\t\x9b\n" +
+		"\t\x9c\n" +
 		"systemctl enable" +
-		"\t\x9b\n" +
+		"\t\x9c\n" +
 		"systemctl link" +
-		"\t\x9b\n" +
+		"\t\x9c\n" +
 		"systemd-run" +
-		"\t\x02--on-ac\x9b" +
-		"\x02--on-bo\x9b" +
-		"\x02--on-ca\x9b" +
-		"\x02--on-st\x9b" +
-		"\x02--on-un\x9b" +
-		"\x02--timer\x9b\n" +
+		"\t\x02--on-ac\x9c" +
+		"\x02--on-bo\x9c" +
+		"\x02--on-ca\x9c" +
+		"\x02--on-st\x9c" +
+		"\x02--on-un\x9c" +
+		"\x02--timer\x9c\n" +
 		"tcsh" +
 		"\t\x80\n" +
 		"terraform init" +
-		"\t\x85\n" +
+		"\t\x86\n" +
 		"tofu init" +
-		"\t\x85\n" +
+		"\t\x86\n" +
 		"update-alternatives" +
-		"\t\x02--insta\x9b\n" +
+		"\t\x02--insta\x9c\n" +
 		"update-rc.d" +
-		"\t\x9b\n" +
-		"useradd" +
 		"\t\x9c\n" +
+		"useradd" +
+		"\t\x9d\n" +
 		"usermod" +
-		"\t\x01admin\x9c" +
-		"\x01root\x9c" +
-		"\x01sudo\x9c" +
-		"\x01wheel\x9c\n" +
+		"\t\x01admin\x9d" +
+		"\x01root\x9d" +
+		"\x01sudo\x9d" +
+		"\x01wheel\x9d\n" +
 		"uv" +
-		"\t\x88\x8d" +
-		"\x02--allow\x8b\n" +
+		"\t\x89\x8e" +
+		"\x02--allow\x8c\n" +
 		"uv add" +
-		"\t\x85\n" +
+		"\t\x86\n" +
 		"uv pip" +
-		"\t\x84\x85\n" +
+		"\t\x85\x86\n" +
 		"uv run" +
-		"\t\x85\n" +
+		"\t\x86\n" +
 		"uv sync" +
-		"\t\x83\n" +
+		"\t\x84\n" +
 		"uv tool" +
-		"\t\x85\n" +
+		"\t\x86\n" +
 		"uvx" +
-		"\t\x85\x88\n" +
+		"\t\x86\x89\n" +
 		"vagrant box" +
-		"\t\x85\n" +
+		"\t\x86\n" +
 		"vim" +
 		"\t\x80\n" +
 		"visudo" +
-		"\t\x9c\n" +
+		"\t\x9d\n" +
 		"wasmtime" +
-		"\t\x85\n" +
+		"\t\x86\n" +
 		"wget" +
-		"\t\x81\x99\n" +
+		"\t\x82\x9a\n" +
 		"yarn" +
-		"\t\x89\x8d\n" +
+		"\t\x8a\x8e\n" +
 		"yarn config" +
-		"\t\x8b\n" +
+		"\t\x8c\n" +
 		"yarn exec" +
-		"\t\x85\n" +
+		"\t\x86\n" +
 		"yarn install" +
-		"\t\x83\x84\x85\x86\n" +
+		"\t\x84\x85\x86\x87\n" +
 		"yum" +
-		"\t\x02--nogpg\x8b\n" +
+		"\t\x02--nogpg\x8c\n" +
 		"yum install" +
-		"\t\x84\x85\n" +
+		"\t\x85\x86\n" +
 		"yum localinstall" +
-		"\t\x85\n" +
+		"\t\x86\n" +
 		"zsh" +
-		"\t\x80\x84\n" +
+		"\t\x80\x85\n" +
 		"zypper" +
-		"\t\x02--no-gp\x8b\n" +
+		"\t\x02--no-gp\x8c\n" +
 		"zypper install" +
-		"\t\x85" +
-		"\x02--allow\x8b\n", Hooks: []packindex.Hook{
+		"\t\x86" +
+		"\x02--allow\x8c\n", Hooks: []packindex.Hook{
 		{Name: "no-download-into-shell", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Text: "|" +
 			"\x05\x05\x05>(" +
 			"\x05curl" +
@@ -17799,34 +18085,6 @@ var all = []packindex.Pack{
 			"\x03" +
 			"net.webclient" +
 			"\x02iex" +
-			"\x05eval" +
-			"\x03" +
-			"exec" +
-			"\x03" +
-			"os.system" +
-			"\x03" +
-			"subprocess." +
-			"\x02fetch" +
-			"\x03" +
-			"httpx" +
-			"\x03" +
-			"requests.get" +
-			"\x03" +
-			"urllib" +
-			"\x03" +
-			"urlopen" +
-			"\x05eval(" +
-			"\x03" +
-			"exec(" +
-			"\x03" +
-			"os.system(" +
-			"\x02fetch(" +
-			"\x03" +
-			"httpx.get" +
-			"\x03" +
-			"requests.get" +
-			"\x03" +
-			"urlopen" +
 			"\x05=", Program: true}, Hook: "\x88\x80" +
 			"\x15\x84\x80\x82" +
 			"\x02*" +
@@ -17882,8 +18140,8 @@ var all = []packindex.Pack{
 			"\x05gmake" +
 			"\x03" +
 			"vim" +
-			"\x04nvim\n" +
-			"\x01\xef" +
+			"\x04nvim" +
+			"\b\x01\xef" +
 			"\x03" +
 			"/\\b(?:curl|wget|fetch|aria2c|https?|xh|lynx|iwr|irm|Invoke-WebRequest|Invoke-RestMethod|nc|ncat|gh\\s+gist\\s+view|gh\\s+api|git\\s+archive\\s+--remote|dig|nslookup|openssl\\s+s_client)\\b[^\\n;]*\\|\\s*(?:(?:sudo|env|nohup|time|doas|command|exec|tee|base64|gunzip|zcat|xxd|tr|sed|openssl|gzip|bunzip2|xz|jq|rev|awk|cat|head|tail|cut|grep)\\b[^|\\n;]*\\|?\\s*)*(?:sudo\\s+)?(?:(?:/\\S*/)?(?:ba|z|da|k|a|fi|tc|c)?sh|(?:/\\S*/)?python[\\d.]*|node|perl|ruby|php|deno|bun|pwsh|powershell|iex|source)(?:\\s|$|[;&|)\"'])/" +
 			"\x01\x83" +
@@ -17897,8 +18155,6 @@ var all = []packindex.Pack{
 			"\x01@/\\bn?vim?\\b[^\\n|;&]*-c\\s+[\"']?:?\\s*(?:so|source)\\w*!?\\s+https?:/" +
 			"\x01\xc8" +
 			"\x01/(?i)(?:DownloadString|DownloadFile|Net\\.WebClient|Invoke-WebRequest|\\biwr\\b|\\birm\\b)[\\s\\S]*(?:\\biex\\b|Invoke-Expression|Start-Process)|\\biex\\b[\\s\\S]*(?:DownloadString|\\biwr\\b|\\birm\\b|Net\\.WebClient)/" +
-			"\x01r/(?:exec|eval|os\\.system|subprocess\\.\\w+)\\(\\s*(?:compile\\()?\\s*(?:[\\w.]*urlopen|requests\\.get|urllib|fetch|httpx)/" +
-			"\x01X/(?:urlopen|requests\\.get|httpx\\.get|fetch\\()[\\s\\S]*?(?:\\bexec\\(|\\beval\\(|os\\.system\\()/" +
 			"\x01\x82" +
 			"\x02/\\b[A-Za-z_]\\w*=[\"']?(?:\\$\\(|`)\\s*(?:curl|wget|fetch|aria2c|https?|xh|lynx|iwr|irm|Invoke-WebRequest|Invoke-RestMethod|nc|ncat|gh\\s+gist\\s+view|gh\\s+api|git\\s+archive\\s+--remote|dig|nslookup|openssl\\s+s_client)\\b[\\s\\S]*\\b(?:eval|sh\\s+-c|bash\\s+-c)\\s+[\"']?\\$/\x80\x80" +
 			"\x02\x01\x05\xb6" +
@@ -17913,6 +18169,39 @@ var all = []packindex.Pack{
 			"\x03" +
 			"ruby" +
 			"\x05blockiThis runs code from an address without a review. Download it to a file, read it, and let the user decide." +
+			"\x01<curl -fsSL -o /tmp/install.sh https://example.com/install.sh"},
+		{Name: "no-download-run-by-code", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Code: "eval" +
+			"\x03" +
+			"exec" +
+			"\x03" +
+			"os.system" +
+			"\x03" +
+			"subprocess." +
+			"\x02fetch" +
+			"\x03" +
+			"httpx" +
+			"\x03" +
+			"requests.get" +
+			"\x03" +
+			"urllib" +
+			"\x03" +
+			"urlopen" +
+			"\x05eval(" +
+			"\x03" +
+			"exec(" +
+			"\x03" +
+			"os.system(" +
+			"\x02fetch(" +
+			"\x03" +
+			"httpx.get" +
+			"\x03" +
+			"requests.get" +
+			"\x03" +
+			"urlopen", Line: true}, Hook: "\x88\x80" +
+			"\x15\x80 " +
+			"\x02\x01r/(?:exec|eval|os\\.system|subprocess\\.\\w+)\\(\\s*(?:compile\\()?\\s*(?:[\\w.]*urlopen|requests\\.get|urllib|fetch|httpx)/" +
+			"\x01X/(?:urlopen|requests\\.get|httpx\\.get|fetch\\()[\\s\\S]*?(?:\\bexec\\(|\\beval\\(|os\\.system\\()/" +
+			"\x05blockqThis program runs code from an address without a review. Download it to a file, read it, and let the user decide." +
 			"\x01<curl -fsSL -o /tmp/install.sh https://example.com/install.sh"},
 		{Name: "ask-before-running-a-download", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Text: ".bash" +
 			"\x03" +

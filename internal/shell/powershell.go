@@ -45,7 +45,7 @@ func parseForeign(past *Past, language, line string) (s *Script) {
 	if language == Cmd {
 		w.cmdLine(line, at)
 	} else {
-		w.powerLine(line, at)
+		w.powerCode(line, at)
 	}
 	return s
 }
@@ -99,6 +99,12 @@ func (l *foreignLine) endWord() {
 	}
 	l.text = l.text[:0]
 	l.inWord, l.quoted, l.computed = false, false, false
+}
+
+// powerCode records a whole program of PowerShell as code and reads it.
+func (w *walker) powerCode(text string, at place) {
+	w.s.Code = append(w.s.Code, Code{Language: PowerShell, Text: w.decode(text), Command: at.parent})
+	w.powerLine(text, at)
 }
 
 // powerLine reads a line of PowerShell.
@@ -543,7 +549,7 @@ func (w *walker) powerShell(name string, args []Word, at place) {
 		return
 	}
 	if text, ok := w.fedText(&at); ok {
-		w.powerLine(text, at.behind(name))
+		w.powerCode(text, at.behind(name))
 		return
 	}
 	w.unknown("pipe into " + name)
@@ -552,7 +558,7 @@ func (w *walker) powerShell(name string, args []Word, at place) {
 // powerScript reads a script that the session wrote.
 func (w *walker) powerScript(name string, args []Word, at place) {
 	if len(args) > 0 {
-		w.wrote(args[0], func(text string, _ bool) { w.powerLine(text, at.behind(name)) })
+		w.wrote(args[0], func(text string, _ bool) { w.powerCode(text, at.behind(name)) })
 	}
 }
 
@@ -561,7 +567,7 @@ func (w *walker) powerRest(name string, words []Word, at place) {
 		w.unknown("pipe into " + name)
 		return
 	}
-	w.powerLine(w.foreignLine(PowerShell, name, words), at.behind(name))
+	w.powerCode(w.foreignLine(PowerShell, name, words), at.behind(name))
 }
 
 // foreignLine joins the words of a line for another shell.
@@ -599,7 +605,7 @@ func (w *walker) encoded(name string, words []Word, at place) {
 	for i := range units {
 		units[i] = binary.LittleEndian.Uint16(data[2*i:])
 	}
-	w.powerLine(string(utf16.Decode(units)), at.behind(name+" -EncodedCommand"))
+	w.powerCode(string(utf16.Decode(units)), at.behind(name+" -EncodedCommand"))
 }
 
 // cmd reads a call of cmd.exe.

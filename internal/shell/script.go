@@ -44,7 +44,8 @@ type Script struct {
 	// Language is the language of the line: empty for a shell, "powershell" or "cmd".
 	Language string
 
-	// Code holds the programs in other languages that the line contains, as with python -c.
+	// Code holds the programs in other languages that the line contains, as with python -c. A line of
+	// PowerShell is one, too.
 	// Commands also holds the commands that they run by a literal call.
 	Code []Code
 
@@ -75,9 +76,9 @@ func (s *Script) Hidden() []string { return s.hidden }
 
 // Code is a program in another language.
 type Code struct {
-	Language string // "python", "node", "perl", "ruby", "php", "lua", "awk", "sed", "applescript", "tcl", "r"
+	Language string // "python", "node", "perl", "ruby", "php", "lua", "awk", "sed", "applescript", "tcl", "r", "powershell"
 	Text     string // the text, with placeholders for computed pieces
-	Command  int    // index in Script.Commands of the interpreter
+	Command  int    // index in Script.Commands of the interpreter; -1: it is the whole line
 }
 
 // A Command is one simple command: a program and its words.
