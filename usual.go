@@ -259,6 +259,9 @@ func (t *Tool) otherCommands(members []member) (facts []Fact) {
 			add("/"+name, codeForm(words, members))
 		}
 	}
+	if _, text := rawString(valueOf(members, "script")); text && namesAny(words, runsNode, runsPython) && !namesAny(words, runsLines) {
+		add("/script", codeForm(words, members))
+	}
 	return facts
 }
 

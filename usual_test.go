@@ -42,6 +42,8 @@ func TestUsualCommands(t *testing.T) {
 		"code_snippet":      {"x", "execute", `{"code_snippet":"f()","language":"js"}`, []string{"node -e 'f()'"}},
 		"a process's input": {"x", "interact_with_process", `{"input":"rm -rf ~\n"}`, []string{"rm -rf ~\n"}},
 
+		"a script of Python": {"py", "run_python_script", `{"script":"f()"}`, []string{"python3 -c 'f()'"}},
+
 		"a processed input":      {"x", "process_image", `{"input":"rm -rf ~","code_snippet":"f()"}`, nil},
 		"input of another tool":  {"x", "translate", `{"input":"rm -rf ~","script":"latin","keys":"a","code":"de"}`, nil},
 		"a code of another tool": {"x", "check_country", `{"code":"DE"}`, nil},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/home"
+	"github.com/grapnel-dev/grapnel/internal/seam"
 	"github.com/grapnel-dev/grapnel/internal/shell"
 )
 
@@ -200,6 +201,13 @@ func shellLanguage(t *grapnel.Tool) string {
 		return shell.PowerShell
 	case "cmd", "cmd.exe":
 		return shell.Cmd
+	}
+	if t.MCP != nil && len(t.Commands) > 0 {
+		for _, word := range seam.Words(t.MCP.Server + " " + t.MCP.Tool) {
+			if word == "powershell" || word == "pwsh" {
+				return shell.PowerShell
+			}
+		}
 	}
 	return ""
 }

@@ -355,6 +355,9 @@ func isName(text string) bool {
 func (f *follower) bound(name string, depth int) (list []codePath) {
 	for i := f.occurrence(name, 0); i >= 0; i = f.occurrence(name, i+len(name)) {
 		expr, loop, ok := f.binding(name, i)
+		if !ok {
+			list = append(list, f.parameter(i, depth)...)
+		}
 		if !ok || expr == "" {
 			continue
 		}
@@ -399,6 +402,8 @@ func (f *follower) binding(name string, i int) (expr string, loop, ok bool) {
 		return callee(head), true, true
 	case strings.HasPrefix(rest, "|") && strings.HasSuffix(strings.TrimRight(before, " "), "|"): // list.each { |f|
 		return callee(strings.TrimRight(strings.TrimSuffix(strings.TrimRight(strings.TrimRight(before, " |"), " {"), " do"), " {")), true, true
+	case f.language == "go" && strings.HasPrefix(rest, "string") && strings.HasSuffix(head, ", func"): // filepath.Walk(dir, func(name string
+		return callee(strings.TrimSuffix(head, ", func")) + ")", true, true
 	case strings.HasPrefix(rest, ":=") && strings.Contains(rest, "range "):
 		_, over, _ := strings.Cut(rest, "range ")
 		return strings.TrimRight(over, " {"), true, true
@@ -425,6 +430,41 @@ func (f *follower) binding(name string, i int) (expr string, loop, ok bool) {
 		return rest[1:max(1, enclosed(rest, '(', ')')-1)], true, true
 	}
 	return "", false, false
+}
+
+// parameter returns the values of the first parameter of a function, if it stands at i: the literal
+// arguments of the function's calls. A function that calls itself goes down into directories.
+func (f *follower) parameter(i, depth int) (list []codePath) {
+	before, _ := f.statement(i, i)
+	before, open := strings.CutSuffix(strings.TrimRight(before, " "), "(")
+	begin := len(before)
+	for begin > 0 && nameByte(before[begin-1]) {
+		begin--
+	}
+	name := before[begin:]
+	if declares := strings.TrimSpace(before[:begin]); !open || name == "" || !strings.HasSuffix(declares, "function") && declares != "def" {
+		return nil
+	}
+	deep := false
+	for j := f.occurrence(name, 0); j >= 0; j = f.occurrence(name, j+len(name)) {
+		rest := f.text[j+len(name):]
+		if j+len(name) == i-1 || !strings.HasPrefix(rest, "(") {
+			continue
+		}
+		args := f.split(rest[1:max(1, enclosed(rest, '(', ')')-1)])
+		if len(args) == 0 {
+			continue
+		}
+		if text, ok := f.literalText(args[0]); ok {
+			list = append(list, codePath{text: text})
+		} else {
+			deep = true
+		}
+	}
+	for k := range list {
+		list[k].deep = deep && depth > 0
+	}
+	return list
 }
 
 // statement returns the text around a variable: up to the line's or statement's beginning and end.

@@ -156,17 +156,23 @@ func (w *walker) runsFiles(name string, args []Word, at place) {
 			code("go", file)
 		}
 		for _, a := range args {
-			if a.c != nil && a.c.feed != nil { // go run <(echo "package main ...")
+			if a.c != nil && a.c.feed != nil {
 				w.code("go", *a.c.feed, false, name, in)
+			}
+			if a.Literal && standardInput(a.Text) {
+				w.interpreterInput("go", name, at)
 			}
 		}
 	case "pytest":
 		for _, file := range append(wordsEnding(args, ".py"), Word{Text: "conftest.py", Literal: true}) {
 			code("python", file)
 		}
-	case "jupyter", "papermill", "ipython", "runipy":
+	case "jupyter", "jupyter-nbconvert", "jupyter-execute", "jupyter-run", "nbconvert", "papermill", "ipython", "runipy", "quarto":
+		if !runsNotebook(name, args) {
+			return
+		}
 		for _, file := range wordsEnding(args, ".ipynb") {
-			w.wrote(file, func(text string, computed bool) { w.code("python", notebookCode(text), computed, name, in) })
+			w.wrote(file, func(text string, computed bool) { w.notebook(text, computed, name, in) })
 		}
 	case "just":
 		for _, file := range []string{"justfile", "Justfile", ".justfile"} {
@@ -224,27 +230,46 @@ func wordsOf(args []Word) (texts []string) {
 	return texts
 }
 
-// notebookCode returns the code of a Jupyter notebook. The text of one cell is returned as it is.
-func notebookCode(text string) string {
+// runsNotebook reports whether a call with a notebook runs it: nbconvert and quarto only do so on demand.
+func runsNotebook(name string, args []Word) bool {
+	converts := has("nbconvert jupyter-nbconvert quarto", name) || slices.ContainsFunc(args, func(a Word) bool { return a.Text == "nbconvert" })
+	return !converts || slices.ContainsFunc(args, func(a Word) bool { return strings.HasPrefix(a.Text, "--execute") })
+}
+
+// notebook reads the code of a Jupyter notebook, or of one cell: Python, and lines for a shell.
+func (w *walker) notebook(text string, computed bool, name string, at place) {
 	var notebook struct {
 		Cells []struct {
 			Type   string          `json:"cell_type"`
 			Source json.RawMessage `json:"source"`
 		}
 	}
-	if json.Unmarshal([]byte(text), &notebook) != nil {
-		return text
+	cells := []string{text}
+	if json.Unmarshal([]byte(text), &notebook) == nil {
+		cells = nil
+		for _, cell := range notebook.Cells {
+			var lines []string
+			var whole string
+			if cell.Type == "code" && (json.Unmarshal(cell.Source, &lines) == nil || json.Unmarshal(cell.Source, &whole) == nil) {
+				cells = append(cells, strings.Join(lines, "")+whole)
+			}
+		}
 	}
 	var code strings.Builder
-	for _, cell := range notebook.Cells {
-		var lines []string
-		var whole string
-		if cell.Type != "code" || json.Unmarshal(cell.Source, &lines) != nil && json.Unmarshal(cell.Source, &whole) != nil {
+	for _, cell := range cells {
+		if first, rest, _ := strings.Cut(cell, "\n"); strings.HasPrefix(first, "%%bash") || strings.HasPrefix(first, "%%sh") {
+			w.nest(rest, computed, name, at)
 			continue
 		}
-		code.WriteString(strings.Join(lines, "") + whole + "\n")
+		for line := range strings.Lines(cell + "\n") {
+			if command, ok := strings.CutPrefix(strings.TrimSpace(line), "!"); ok {
+				w.nest(command, computed, name, at)
+				continue
+			}
+			code.WriteString(line)
+		}
 	}
-	return code.String()
+	w.code("python", code.String(), computed, name, at)
 }
 
 // justText converts a justfile to a Makefile: {{x}} becomes $(x), and recipes begin with a tab.
