@@ -10,7 +10,7 @@ import (
 
 // all lists the packs in alphabetical order.
 var all = []packindex.Pack{
-	{Name: "destructive", Version: 8, Digest: "495634eca589e94f481ec8a5c9e4532b4c489dc56051fd8c638d21574cd769ca", Begins: "[a-za-z_:.%]" +
+	{Name: "destructive", Version: 8, Digest: "e34e8517a41071bb264cdfc1fa07707d46745743c04f9b087d34b1530d24660e", Begins: "[a-za-z_:.%]" +
 		"\t\x94\n" +
 		"bomb*" +
 		"\t\x94\n" +
@@ -28,7 +28,9 @@ var all = []packindex.Pack{
 		"\t\x8d\n" +
 		"takeown /f" +
 		"\t\x8e\n" +
-		"\x00alembic downgrade" +
+		"\x00add-mppreference" +
+		"\t\x96\n" +
+		"alembic downgrade" +
 		"\t\xb1\n" +
 		"aliyun" +
 		"\t\xb9\xba\n" +
@@ -814,8 +816,8 @@ var all = []packindex.Pack{
 		"\t\x8f\n" +
 		"install" +
 		"\t\x01etc\x8f\n" +
-		"invoke-restmethod Delete" +
-		"\t\xb2\n" +
+		"invoke-restmethod" +
+		"\t\x01Delet\xb2\n" +
 		"ip addr" +
 		"\t\x96\n" +
 		"ip link" +
@@ -1371,7 +1373,7 @@ var all = []packindex.Pack{
 		"rmmod" +
 		"\t\x8f\n" +
 		"robocopy" +
-		"\t\x87\n" +
+		"\t\x80\x81\x82\x83\x84\x85\x87\n" +
 		"route delete" +
 		"\t\x96\n" +
 		"route flush" +
@@ -1422,6 +1424,10 @@ var all = []packindex.Pack{
 		"\t\x96\n" +
 		"set +o" +
 		"\t\x97\n" +
+		"set-mppreference" +
+		"\t\x96\n" +
+		"set-netfirewallprofile False" +
+		"\t\x96\n" +
 		"setenforce 0" +
 		"\t\x8f\n" +
 		"setfacl" +
@@ -2398,7 +2404,7 @@ var all = []packindex.Pack{
 			"\x01/(?:(?:\\b|\\\\n)while\\s*\\(?\\s*(?:1|True|true)\\s*\\)?|\\bloop\\s*(?:do\\b|\\{))\\s*[:{]?\\s*(?:os\\.)?fork\\b|\\bfork(?:\\(\\))?\\s+while\\b|\\bfork\\(\\)\\s+for\\s+\\w+\\s+in\\s+iter\\(/" +
 			"\x05block;This starts processes until the machine no longer responds."},
 		{Name: "ask-before-stopping-services", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x98\x80" +
-			"\x15\x04\xa5" +
+			"\x15\x04\xa8" +
 			"\x01\n" +
 			"pkill -u *\n" +
 			"skill -u *" +
@@ -2436,6 +2442,9 @@ var all = []packindex.Pack{
 			"\x17firewall-cmd --panic-on" +
 			"\bpfctl -d" +
 			"\bpfctl -F!netsh advfirewall set * state off" +
+			"\x1cSet-NetFirewallProfile False" +
+			"\x10Set-MpPreference" +
+			"\x10Add-MpPreference" +
 			"\x12ip link set * down" +
 			"\x16ip link set dev * down" +
 			"\x0eip link delete" +
@@ -17444,7 +17453,7 @@ var all = []packindex.Pack{
 			"\x03" +
 			"askZThis tool of an MCP server changes the hooks of an agent or a policy of Grapnel. Allow it?"},
 	}},
-	{Name: "supply-chain", Version: 6, Digest: "0a7ab78fdb0da9669b0002fcfd56af743961ff03f6fac13d962b013da0b14b74", Begins: "*" +
+	{Name: "supply-chain", Version: 6, Digest: "3e837372528d3d581b9900b7a4686fe53456b5091406623373d898d9bb9fc8c1", Begins: "*" +
 		"\t\x8d\xa1\n" +
 		"*/*" +
 		"\t\x84\x85\n" +
@@ -17727,8 +17736,10 @@ var all = []packindex.Pack{
 		"\t\x85\n" +
 		"invoke-expression" +
 		"\t\x80\n" +
+		"invoke-restmethod" +
+		"\t\x82\n" +
 		"invoke-webrequest" +
-		"\t\x80\n" +
+		"\t\x80\x82\n" +
 		"irm" +
 		"\t\x80\n" +
 		"iwr" +
@@ -17966,6 +17977,8 @@ var all = []packindex.Pack{
 		"\t\x96\n" +
 		"ssh-copy-id" +
 		"\t\x9d\n" +
+		"start-bitstransfer" +
+		"\t\x82\n" +
 		"su" +
 		"\t\xa0\n" +
 		"sudo" +
@@ -18310,13 +18323,40 @@ var all = []packindex.Pack{
 			"\x03" +
 			"msiexec" +
 			"\x03" +
-			"rpm", Program: true}, Hook: "\x88\x80" +
+			"rpm" +
+			"\x05.bat" +
+			"\x03" +
+			".cmd" +
+			"\x03" +
+			".dll" +
+			"\x03" +
+			".exe" +
+			"\x03" +
+			".msi" +
+			"\x03" +
+			".ps1" +
+			"\x03" +
+			".vbs" +
+			"\x02downloadfile" +
+			"\x03" +
+			"invoke-restmethod" +
+			"\x03" +
+			"invoke-webrequest" +
+			"\x03" +
+			"irm" +
+			"\x03" +
+			"iwr" +
+			"\x03" +
+			"start-bitstransfer", Program: true}, Hook: "\x88\x80" +
 			"\x15\x84\x80" +
-			"\x02\x04\x04curl" +
+			"\x02\a\x04curl" +
 			"\x04wget" +
 			"\x06aria2c" +
 			"\tgit clone" +
-			"\a\x01\xc6" +
+			"\x11Invoke-WebRequest" +
+			"\x11Invoke-RestMethod" +
+			"\x12Start-BitsTransfer" +
+			"\b\x01\xc6" +
 			"\x02/\\b(?:curl|wget|aria2c)\\b[^\\n;|]*?([\\w.-]+\\.(?:sh|bash|py|pl|rb|ps1|run|bin|js))\\b[\\s\\S]*(?:&&|;|\\n|\\|\\|)\\s*(?:sudo\\s+)?(?:(?:(?:/\\S*/)?(?:ba|z|da|k|a|fi|tc|c)?sh|(?:/\\S*/)?python[\\d.]*|node|perl|ruby|php|deno|bun|pwsh|powershell|iex|source)|\\.)\\s+(?:-\\w+\\s+)*(?:\\./|/tmp/|~/|[\\w./-]*/)?[\\w.-]+\\.(?:sh|bash|py|pl|rb|ps1|js)\\b/" +
 			"\x01\xd1" +
 			"\x01/\\b(?:curl|wget|aria2c)\\b[\\s\\S]*(?:&&|;|\\n)\\s*(?:sudo\\s+)?chmod\\s+(?:\\S*x\\S*|[0-7]*[1357][0-7]*)\\s[\\s\\S]*(?:&&|;|\\n)\\s*(?:sudo\\s+|nohup\\s+|exec\\s+)*(?:\\./|/tmp/|/var/tmp/|/dev/shm/|~/|\\$HOME/|\\$TMPDIR/)[^\\s]+/" +
@@ -18328,6 +18368,8 @@ var all = []packindex.Pack{
 			"\x01z/\\b(?:curl|wget)\\b[\\s\\S]*(?:&&|;|\\n)\\s*(?:sudo\\s+)?(?:python[\\d.]*|node|perl|ruby|php)\\s+(?:/tmp/|/var/tmp/|/dev/shm/)\\S+/" +
 			"\x01\xb6" +
 			"\x01/\\b(?:curl|wget|aria2c)\\b[\\s\\S]*(?:&&|;|\\n)\\s*(?:sudo\\s+)?(?:dpkg\\s+(?:-i|--install)|rpm\\s+-\\w*[iU]\\w*|installer\\s+-pkg|msiexec|apt(?:-get)?\\s+install\\s[^;&|\\n]*\\./\\S+\\.deb)(?:\\s|$)/" +
+			"\x01\xcc" +
+			"\x02/(?i)\\b(?:iwr|irm|Invoke-WebRequest|Invoke-RestMethod|Start-BitsTransfer|DownloadFile)\\b[\\s\\S]*\\.(?:exe|msi|ps1|bat|cmd|dll|vbs)\\b[\\s\\S]*(?:;|\\n|&&)\\s*(?:(?:&|\\.|Start-Process(?:\\s+-FilePath)?|start|saps|msiexec\\s+/i|cmd\\s+/c|(?:pwsh|powershell)\\s[^;\\n]*)\\s*)?[\"']?(?:\\.[\\\\/]|\\$env:\\w+[\\\\/]|[A-Z]:[\\\\/]|[\\w-]+\\.(?:exe|msi|bat|ps1))/" +
 			"\x03" +
 			"askJThis runs a file that was downloaded a moment ago. Did a person review it?" +
 			"\x01<curl -fsSL -o /tmp/install.sh https://example.com/install.sh"},
@@ -18408,7 +18450,7 @@ var all = []packindex.Pack{
 			"\x03" +
 			"askZThis builds or runs code that was cloned a while ago from an unusual host. Do you know it?" +
 			"\x01\x16git -C x log --oneline"},
-		{Name: "ask-before-running-what-was-fetched", On: on0, Phase: 2, Decide: 2, Counts: &packindex.Counts{Marks: []grapnel.Kind{"tool.before", "tool.after"}, Begins: "\x00aria2c\t\x80\ncurl\t\x80\nwget\t\x80\n"}, Needs: match.Needs{Program: true}, Hook: "Ȁ" +
+		{Name: "ask-before-running-what-was-fetched", On: on0, Phase: 2, Decide: 2, Counts: &packindex.Counts{Marks: []grapnel.Kind{"tool.before", "tool.after"}, Begins: "\x00aria2c\t\x80\ncurl\t\x80\ninvoke-webrequest\t\x80\nstart-bitstransfer\t\x80\nwget\t\x80\n"}, Needs: match.Needs{Program: true}, Hook: "Ȁ" +
 			"\x15\x04\"" +
 			"\x02sh" +
 			"\x04bash" +
@@ -18450,10 +18492,11 @@ var all = []packindex.Pack{
 			"\x0einstaller -pkg" +
 			"\x01\x15\a\x02\vtool.before\n" +
 			"tool.after\x84" +
-			"\x04\x03" +
-			"\x04curl" +
+			"\x04\x05\x04curl" +
 			"\x04wget" +
 			"\x06aria2c" +
+			"\x11Invoke-WebRequest" +
+			"\x12Start-BitsTransfer" +
 			"\x01\x04**/*" +
 			"\x01\x04\x01\x11curl -o /dev/null\x80\x80\x8a\x97\x8c\xa3" +
 			"\x03" +
@@ -22039,7 +22082,7 @@ var all = []packindex.Pack{
 			"\x03" +
 			"askOA program reads this file at its start, and runs this code each time. Write it?"},
 		{Name: "ask-before-schedule", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x98\x80" +
-			"\x05\x04\"" +
+			"\x05\x04$" +
 			"\acrontab" +
 			"\x02at" +
 			"\x05batch" +
@@ -22057,7 +22100,7 @@ var all = []packindex.Pack{
 			"\x0esystemctl link" +
 			"\x0esystemctl edit" +
 			"\x17systemctl --user enable" +
-			"\bschtasks" +
+			"\x0fschtasks /[cC]*" +
 			"\x16Register-ScheduledTask" +
 			"\vNew-Service" +
 			"\rsc.exe create" +
@@ -22067,7 +22110,7 @@ var all = []packindex.Pack{
 			"\vpm2 startup" +
 			"\x19osascript -e *login?item*" +
 			"\x1cdefaults write *loginwindow*" +
-			"\rreg add *Run*" +
+			"\rreg add *Run*%Set-ItemProperty *CurrentVersion/Run*%New-ItemProperty *CurrentVersion/Run*" +
 			"\x16New-ItemProperty *Run*" +
 			"\x16Set-ItemProperty *Run*" +
 			"\x1dupdate-alternatives --install" +

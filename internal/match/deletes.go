@@ -98,11 +98,11 @@ func (d *deletions) of(script *shell.Script, i int) loss.Class {
 func (d *deletions) one(one *shell.Deletion) loss.Class {
 	name := slashed(one.Path)
 	switch {
-	case one.Spare != "" && !d.place.Empty(d.real(one.Spare)) && !d.makes(d.real(one.Spare)):
+	case one.Spare != "" && !hasDrive(one.Spare) && !d.place.Empty(d.real(one.Spare)) && !d.makes(d.real(one.Spare)):
 		return 0
 	case name == "" || one.Away && !path.IsAbs(name), d.f.Event.Session.CWD == "" && !filepath.IsAbs(home.Expand(name)):
 		return d.named(one)
-	case len(name) > 1 && name[1] == ':' && runtime.GOOS != "windows" || one.Away:
+	case hasDrive(name) && runtime.GOOS != "windows" || one.Away:
 		if c := d.place.Where(path.Clean(name)); c != loss.Elsewhere && c != loss.Project {
 			return c
 		}
@@ -122,6 +122,9 @@ func (d *deletions) one(one *shell.Deletion) loss.Class {
 	}
 	return c
 }
+
+// hasDrive reports whether a path begins with a drive of Windows, such as C:.
+func hasDrive(name string) bool { return len(name) > 1 && name[1] == ':' }
 
 // named returns the class of a deletion whose place is not known.
 func (d *deletions) named(one *shell.Deletion) loss.Class {

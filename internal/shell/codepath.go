@@ -40,12 +40,12 @@ func (c *codeScan) followed(expr string, begin int) (list []codePath) {
 }
 
 // word returns the word of rm for the path.
-func (p *codePath) word(c *codeScan) Word {
+func (p *codePath) word(w *walker) Word {
 	switch {
 	case strings.HasPrefix(p.text, originTemporary):
-		return Word{Text: p.text, c: &computed{code: c.hole(p.text), origin: p.text, operand: true}}
+		return Word{Text: p.text, c: &computed{code: w.hole(p.text), origin: p.text, operand: true}}
 	case p.only != nil:
-		return Word{Text: p.text, c: &computed{code: c.hole(p.text), glob: p.text + "/*/" + p.only[0], operand: true}}
+		return Word{Text: p.text, c: &computed{code: w.hole(p.text), glob: p.text + "/*/" + p.only[0], operand: true}}
 	}
 	return Word{Text: p.text, Literal: true, glob: p.glob}
 }

@@ -331,7 +331,7 @@ func (c *codeScan) deletes(options, expr string) bool {
 		if p.deep && p.only == nil {
 			with = cmp.Or(options, "-r")
 		}
-		c.filesCommand("rm", with, []Word{p.word(c)})
+		c.filesCommand("rm", with, []Word{p.word(c.walker)})
 	}
 	return list != nil
 }

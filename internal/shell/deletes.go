@@ -20,7 +20,7 @@ type Deletion struct {
 
 // Deleters are the programs that have deletions.
 func Deleters() []string {
-	return []string{"rm", "srm", "rimraf", "rd", "rmdir", "del", "find", "rsync"}
+	return []string{"rm", "srm", "rimraf", "rd", "rmdir", "del", "find", "rsync", "robocopy"}
 }
 
 // Deletes lists what a command deletes, except for files that it names.
@@ -50,6 +50,8 @@ func (c *Command) Deletes() (list []Deletion) {
 		list = c.finds()
 	case "rsync":
 		list = c.mirrors()
+	case "robocopy":
+		list = c.mirrorsOfWindows()
 	}
 	away := slices.ContainsFunc(c.Via, isAway)
 	for i := range list {
@@ -188,5 +190,18 @@ func (c *Command) mirrors() []Deletion {
 	if d.Spare = from.Path; d.Spare == "" && !strings.HasPrefix(from.Text, originTemporary[:len(originTemporary)-1]) {
 		return nil
 	}
+	return []Deletion{d}
+}
+
+// mirrorsOfWindows lists the deletions of robocopy /MIR.
+func (c *Command) mirrorsOfWindows() []Deletion {
+	option := func(names string) bool {
+		return slices.ContainsFunc(c.Args, func(w Word) bool { return has(names, foldCase(w.Text)) })
+	}
+	if len(c.Args) < 3 || !option("/mir /purge") || option("/l") {
+		return nil
+	}
+	d, from := c.deletion(c.Args[1], true), c.deletion(c.Args[0], true)
+	d.Spare = from.Path
 	return []Deletion{d}
 }

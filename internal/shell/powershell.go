@@ -69,6 +69,8 @@ type foreignWord struct {
 	text     string
 	quoted   bool
 	computed bool
+	flow     flow      // of a command in parentheses
+	file     *codePath // a file that a pipe hands on
 }
 
 // A foreignLine is the state of splitting a line into words and commands. Methods with a position
@@ -80,6 +82,8 @@ type foreignLine struct {
 	line     string
 	words    []foreignWord // of the current command
 	piped    bool          // the current command reads from a pipe
+	flow     flow          // what the command before hands on; see powerflow.go
+	inner    flow          // what the command in the parentheses of the current word hands on
 	called   bool          // the current command is behind the call operator &
 	text     []byte        // text of the current word
 	inWord   bool
@@ -95,9 +99,9 @@ func (l *foreignLine) add(text string) {
 
 func (l *foreignLine) endWord() {
 	if l.inWord {
-		l.words = append(l.words, foreignWord{string(l.text), l.quoted, l.computed})
+		l.words = append(l.words, foreignWord{text: string(l.text), quoted: l.quoted, computed: l.computed, flow: l.inner})
 	}
-	l.text = l.text[:0]
+	l.text, l.inner = l.text[:0], flow{}
 	l.inWord, l.quoted, l.computed = false, false, false
 }
 
@@ -107,25 +111,29 @@ func (w *walker) powerCode(text string, at place) {
 	w.powerLine(text, at)
 }
 
-// powerLine reads a line of PowerShell.
-func (w *walker) powerLine(line string, at place) {
+// powerLine reads a line of PowerShell. It returns what its last pipeline hands on.
+func (w *walker) powerLine(line string, at place) flow {
 	if !w.foreign(line, at) {
-		return
+		return flow{}
 	}
 	at.stdin, at.from = nil, nil
 	l := foreignLine{walker: w, at: at, line: line}
 	for i := 0; i < len(line); {
 		if i = l.power(i); i < 0 {
-			return
+			return flow{}
 		}
 	}
 	l.endPower(false)
+	return l.flow
 }
 
 // endPower ends a command. pipe reports that its output is piped into the next one.
 func (l *foreignLine) endPower(pipe bool) {
 	l.endWord()
-	l.powerCommand(l.words, l.piped, l.called, l.at)
+	if len(l.words) > 0 {
+		l.powerCommand(l.removing(l.words), l.piped, l.called, l.at)
+		l.handOn(l.words)
+	}
 	l.words, l.piped, l.called = nil, pipe, false
 }
 
@@ -240,7 +248,17 @@ func (l *foreignLine) powerComment(i int) int {
 func (l *foreignLine) powerBlock(i int, shut byte) int {
 	n := enclosed(l.line[i:], l.line[i], shut)
 	if n > 1 {
-		l.powerLine(l.line[i+1:i+n-1], l.at)
+		text := l.line[i+1 : i+n-1]
+		before := l.pipe
+		if shut == '}' && l.piped {
+			l.pipe = l.flow // $_
+		}
+		if name, list, ok := strings.Cut(text, " in "); ok && len(l.words) == 1 && strings.EqualFold(l.words[0].text, "foreach") {
+			l.setFlow(strings.TrimSpace(name), l.powerLine(list, l.at))
+		} else {
+			l.inner = l.powerLine(text, l.at)
+		}
+		l.pipe = before
 	}
 	l.add(l.line[i : i+n])
 	return i + n
@@ -301,8 +319,11 @@ func (w *walker) powerCommand(words []foreignWord, piped, called bool, at place)
 		return // their blocks are already read
 	}
 	list := make([]Word, 0, len(words))
-	for _, a := range words {
+	for i, a := range words {
 		list = append(list, w.powerWord(a))
+		if place, ok := temporaryPath(a); ok && i > 0 {
+			list[i] = Word{Text: place, Literal: true}
+		}
 	}
 	before := len(w.s.Commands)
 	name := foldCase(programName(first.text))
@@ -393,7 +414,19 @@ func slashed(text string) string {
 	return text
 }
 
+// temporaryPath writes a path in the directory for temporary files as in other shells.
+func temporaryPath(a foreignWord) (string, bool) {
+	name, rest, _ := strings.Cut(a.text, `\`)
+	if !a.computed || !has("$env:temp $env:tmp", foldCase(name)) || rest == "" || strings.ContainsAny(rest, "$(`") {
+		return "", false
+	}
+	return "/tmp/" + slashed(rest), true
+}
+
 func (w *walker) powerWord(a foreignWord) Word {
+	if a.file != nil {
+		return a.file.word(w)
+	}
 	if !a.computed {
 		return Word{Text: slashed(a.text), Literal: true}
 	}

@@ -415,6 +415,8 @@ var table = []program{
 		flags: "D=D d=directory v=verbose g=group m=mode o=owner t=target-directory s=strip C=compare p=preserve-timestamps",
 		files: "*=r $=w t=w target-directory=w m=n mode=n o=n owner=n g=n group=n unless$=t+target-directory+d+directory",
 	},
+	{name: "invoke-restmethod", style: flat | dashed, args: "uri method body headers outfile infile contenttype useragent timeoutsec form erroraction ea", files: "*=n outfile=w infile=r"},
+	{name: "invoke-webrequest", style: flat | dashed, args: "uri method body headers outfile infile contenttype useragent timeoutsec form erroraction ea", files: "*=n outfile=w infile=r"},
 	{
 		name: "ionice", style: flat | early | shortens, runs: runsCommand,
 		args: "c class n classdata p pid P pgid u uid",
@@ -669,6 +671,7 @@ var table = []program{
 	{name: "ssh", style: flat | early, runs: runsLine, skip: 1, args: "B b c D E e F I i J L l m O o p P Q R S W w", none: "V Q G N O", open: "fed", does: "o=ssh", files: "i=n F=n E=w S=n"},
 	{name: "ssh-agent", style: flat | early, runs: runsCommand, args: "a E t P O", none: "k D d"},
 	{name: "sshpass", style: flat | early, runs: runsCommand, args: "p f d P", files: "f=r"},
+	{name: "start-bitstransfer", style: flat | dashed, args: "source destination", files: "1=n 2=w source=n destination=w"},
 	{name: "start-stop-daemon", style: flat | early, runs: runsCommand, args: "a startas x exec n name u user c chuid p pidfile s signal K d chdir", does: "a=program startas=program x=program exec=program"},
 	{name: "stdbuf", style: flat | early | shortens, runs: runsCommand, args: "i input o output e error", none: "help version"},
 	{
@@ -726,6 +729,7 @@ var table = []program{
 		longs: "auto-approve destroy refresh-only force-copy migrate-state reconfigure upgrade json no-color force compact-warnings chdir",
 	},
 	{name: "test", style: flat | dashed, runs: evaluates, files: "*=n"},
+	{name: "test-path", style: flat | dashed, args: "path literalpath pathtype", files: "*=n path=n literalpath=n"},
 	{name: "time", style: flat | early | shortens, runs: runsCommand, args: "f format o output", flags: "p=portability a=append v=verbose q=quiet", none: "V version help"},
 	{name: "timeit", style: flat, args: "n number r repeat s setup u unit", does: "s=python setup=python 1=python *=python"},
 	{

@@ -249,6 +249,8 @@ type walker struct {
 	used      bool                      // a value was inserted for a computed piece
 	older     bool                      // there are further values for another reading
 	expanding int                       // nested functions and aliases in the current reading
+	pipe      flow                      // $_ of PowerShell
+	flows     map[string]flow           // variables of PowerShell with files
 	work      int                       // steps so far, see work.go
 	budget    int                       // maximum number of steps for this line
 }
