@@ -123,9 +123,6 @@ func (d *deletions) one(one *shell.Deletion) loss.Class {
 	return c
 }
 
-// hasDrive reports whether a path begins with a drive of Windows, such as C:.
-func hasDrive(name string) bool { return len(name) > 1 && name[1] == ':' }
-
 // named returns the class of a deletion whose place is not known.
 func (d *deletions) named(one *shell.Deletion) loss.Class {
 	switch {

@@ -3,6 +3,7 @@ package match
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -177,21 +178,59 @@ func (f *Facts) realPaths() []Path {
 		if !name.explicit && slices.Contains(names[:min(i, 64)], name) {
 			continue
 		}
-		for _, path := range ResolvePath(slashed(name.name), f.Event, f.RealDir) {
-			real = append(real, Path{name: name.name, in: f, Real: path, use: name.use, explicit: name.explicit, redirect: name.redirect, by: name.by})
+		for _, spelling := range f.spellings(&name) {
+			for _, path := range ResolvePath(spelling, f.Event, f.RealDir) {
+				real = append(real, Path{name: name.name, in: f, Real: path, use: name.use, explicit: name.explicit, redirect: name.redirect, by: name.by})
+			}
 		}
 	}
 	return real
+}
+
+// spellings returns a path as patterns use it. A backslash separates the elements of a path in PowerShell
+// and cmd.exe, and where the working directory has a drive. In the input of another tool it may do so.
+func (f *Facts) spellings(name *namedPath) []string {
+	text := slashed(name.name)
+	if !strings.Contains(text, `\`) {
+		return []string{text}
+	}
+	other := strings.ReplaceAll(text, `\`, "/")
+	switch {
+	case f.windows(), name.by.script != nil && name.by.script.Language != "":
+		return []string{other}
+	case name.by.script == nil && !name.redirect:
+		return []string{text, other}
+	}
+	return []string{text}
+}
+
+// windows reports whether the tool of the call, or its working directory, is one of Windows.
+func (f *Facts) windows() bool {
+	return hasDrive(f.Event.Session.CWD) || shellLanguage(f.Event.Tool) != ""
 }
 
 // slashed converts backslashes in a Windows path such as C:\Users\me\.ssh to slashes, as patterns
 // use them. It does so on all systems, because the file may be on another machine or accessed
 // through WSL.
 func slashed(name string) string {
-	if len(name) > 2 && (name[1] == ':' && name[2] == '\\' || name[0] == '%' || name[:2] == `\\` || name[:2] == `~\`) {
+	if len(name) > 2 && (hasDrive(name) && name[2] == '\\' || name[0] == '%' || name[:2] == `\\` || name[:2] == `~\`) {
 		return strings.ReplaceAll(name, `\`, "/")
 	}
 	return name
+}
+
+// hasDrive reports whether a path begins with a drive of Windows, such as C:.
+func hasDrive(name string) bool {
+	return len(name) > 1 && name[1] == ':' && (name[0]|' ') >= 'a' && (name[0]|' ') <= 'z'
+}
+
+// rooted returns a path that begins with a drive as a path that is absolute on this system: C:\a is
+// /C:/a where no drives exist.
+func rooted(name string) string {
+	if runtime.GOOS == "windows" || len(name) < 3 || !hasDrive(name) || name[2] != '\\' && name[2] != '/' {
+		return name
+	}
+	return "/" + strings.ToUpper(name[:1]) + strings.ReplaceAll(name[1:], `\`, "/")
 }
 
 // shellLanguage returns the language of a tool's command lines; empty = POSIX shell.

@@ -57,6 +57,7 @@ func (p Path) Match(pattern string) bool {
 	if strings.HasSuffix(pattern, "/") {
 		pattern += "**"
 	}
+	pattern = rooted(pattern)
 	if pattern == "~" || strings.HasPrefix(pattern, "~/") || filepath.IsAbs(pattern) {
 		pattern = home.Expand(pattern)
 		return slices.ContainsFunc(realPatterns(pattern), func(pattern string) bool { return matchGlob(pattern, p.Real) })
@@ -100,7 +101,7 @@ func ResolvePath(name string, ev *grapnel.Event, dir func(string) RealDirectory)
 			}
 		}
 	}
-	name = home.Expand(name)
+	name = rooted(home.Expand(name))
 	if !filepath.IsAbs(name) {
 		name = workDir(ev) + string(filepath.Separator) + name
 	}
@@ -196,8 +197,8 @@ func realPatterns(pattern string) []string {
 // projectRoot returns the root in the event, or else the nearest parent of the working directory
 // that contains a version control directory or a grapnel.yaml.
 func projectRoot(ev *grapnel.Event) string {
-	if ev.Session.Root != "" {
-		return ev.Session.Root
+	if root := ev.Session.Root; root != "" && hasDrive(root) == hasDrive(ev.Session.CWD) { // else the agent is on another machine
+		return rooted(root)
 	}
 	for dir := workDir(ev); dir != ""; dir = filepath.Dir(dir) {
 		for _, mark := range []string{".git", ".hg", ".jj", "grapnel.yaml"} {
@@ -218,5 +219,5 @@ func workDir(ev *grapnel.Event) string {
 	if len(ev.Session.CWD) > MaxPath {
 		return string(filepath.Separator)
 	}
-	return ev.Session.CWD
+	return rooted(ev.Session.CWD)
 }

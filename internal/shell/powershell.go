@@ -777,7 +777,7 @@ func (w *walker) cmdCommand(words []foreignWord, at place) {
 
 func (w *walker) cmdWord(a foreignWord) Word {
 	if !a.computed {
-		return Word{Text: a.text, Literal: true}
+		return Word{Text: slashed(a.text), Literal: true}
 	}
 	head, _, _ := strings.Cut(a.text, "%")
 	code := w.hole(a.text)
@@ -800,8 +800,9 @@ func (w *walker) cmdRedirect(files []File, sign string, file foreignWord) []File
 	if sign == "<" {
 		use, list = UseRead, &w.s.Reads
 	}
-	*list = append(*list, file.text)
-	return append(files, File{Path: file.text, Use: use})
+	name := slashed(file.text)
+	*list = append(*list, name)
+	return append(files, File{Path: name, Use: use})
 }
 
 // cmdBranches reads the commands that if, else and for of cmd.exe run.
