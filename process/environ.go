@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/secret"
 )
 
 // Inherit defines which variables of this process a program gets. Variables with the prefix
@@ -21,11 +22,11 @@ type Inherit uint8
 
 // The inheritance modes.
 const (
-	// InheritAll passes every variable except those that look like secrets and those that control
-	// other programs. An agent's project settings can set any variable of the hook process:
-	// BASH_ENV would run a project's file before the user trusted the project, and HTTPS_PROXY
-	// with SSL_CERT_FILE would send a hook's traffic to an attacker. Command.Allow passes single
-	// names.
+	// InheritAll passes every variable except those that look like secrets, by their name or their
+	// value, and those that control other programs. An agent's project settings can set any
+	// variable of the hook process: BASH_ENV would run a project's file before the user trusted the
+	// project, and HTTPS_PROXY with SSL_CERT_FILE would send a hook's traffic to an attacker.
+	// Command.Allow passes single names.
 	InheritAll Inherit = iota
 
 	// InheritMinimal passes PATH, HOME, LANG, LC_* and TMPDIR, and on Windows the variables that
@@ -186,7 +187,7 @@ func (c *Command) inherited(own []string) []string {
 		switch {
 		case strings.HasPrefix(folded, "GRAPNEL_"), folded == "PWD":
 		case c.Inherit == InheritMinimal && !slices.Contains(minimal, folded) && !strings.HasPrefix(folded, "LC_"):
-		case c.Inherit == InheritAll && !slices.Contains(c.Allow, name) && (looksSecret(name) || steers(name)):
+		case c.Inherit == InheritAll && !slices.Contains(c.Allow, name) && (looksSecret(name) || steers(name) || holdsSecret(v)):
 		default:
 			env = append(env, v)
 		}
@@ -239,7 +240,7 @@ func steers(name string) bool {
 var (
 	// A name looks secret if one of its words is in secretWords, or if one of its words ends in
 	// an entry of secretEnds: PGPASSWORD, githubtoken.
-	secretWords = []string{"KEY", "KEYS", "AUTH", "PRIVATE", "PASS", "PWD", "CREDS", "JWT", "PAT"}
+	secretWords = []string{"KEY", "KEYS", "AUTH", "BEARER", "PRIVATE", "PASS", "PWD", "CREDS", "JWT", "PAT"}
 	secretEnds  = []string{
 		"TOKEN", "TOKENS", "SECRET", "SECRETS", "PASSWORD", "PASSWORDS", "PASSWD", "PASSPHRASE", "CREDENTIAL", "CREDENTIALS",
 		"COOKIE", "COOKIES", "APIKEY", "APIKEYS", "ACCESSKEY", "SECRETKEY", "PRIVATEKEY", "SSHKEY", "AUTHKEY",
@@ -268,6 +269,18 @@ func looksSecret(name string) bool {
 		}
 	}
 	return false
+}
+
+// holdsSecret reports whether the value of a variable is a credential, whatever its name: a known kind of
+// key, or an address with a password. v is NAME=value.
+func holdsSecret(v string) bool {
+	_, address, _ := strings.Cut(v, "://")
+	if end := strings.IndexAny(address, "/?# "); end >= 0 {
+		address = address[:end]
+	}
+	login, _, at := strings.Cut(address, "@")
+	_, password, _ := strings.Cut(login, ":")
+	return at && password != "" || len(secret.Find(v)) > 0
 }
 
 // dir returns the first usable working directory. With InDir it returns Dir.

@@ -64,6 +64,39 @@ func TestInherited(t *testing.T) {
 }
 
 // Variables that a project can set for an agent's hooks, and which must not reach a program.
+// The name of a variable may be harmless, and its value a credential.
+func TestHoldsSecret(t *testing.T) {
+	t.Parallel()
+	for v, want := range map[string]bool{
+		"DATABASE_URL=postgres://app:x9@db.internal/shop":          true,
+		"REDIS_URL=redis://:hunter2@cache:6379/0":                  true,
+		"MONGO_URI=mongodb+srv://app:p@ss@cluster0.example.net/db": true,
+		"SMTP_URL=smtps://robot%40example.com:x@mail.example.com":  true,
+		"CONN_STR=Server=db;User Id=sa;Password=Zq8xT4mvLw2;":      true,
+		"FOO=" + "gl" + "pat-gEOzdmenCkhvMdgaKjIg":                 true,
+		"BAR=" + "AKIA" + "Q3EGZ7XK2LMN4PQR":                       true,
+		"HF=" + "hf_" + "aBcDeFgHiJkLmNoPqRsTuVwXyZaBcDeFgH":       true,
+		"STRIPE_SK=" + "sk_" + "live_51HxYzAbCdEfGhIjKlMnOpQrStUv": true,
+		"PATH=/usr/bin:/bin":                                       false,
+		"HOME=/home/ann":                                           false,
+		"DATABASE_URL=postgres://app@db.internal/shop":             false,
+		"API=https://api.example.com/v1?at=a:b@c":                  false,
+		"LS_COLORS=rs=0:di=01;34:ln=01;36:*.tar=01;31":             false,
+		"DBUS_SESSION_BUS_ADDRESS=unix:path=/run/user/1000/bus":    false,
+		"GIT_AUTHOR_EMAIL=ann@example.com":                         false,
+		"URL=://":                                                  false,
+	} {
+		if got := holdsSecret(v); got != want {
+			t.Errorf("holdsSecret(%q) = %v, want %v", v, got, want)
+		}
+	}
+	c := &Command{Allow: []string{"DATABASE_URL"}}
+	own := []string{"DATABASE_URL=postgres://app:x9@db/shop", "OTHER_URL=postgres://app:x9@db/shop", "LANG=C"}
+	if got, want := c.inherited(own), []string{own[0], own[2]}; !slices.Equal(got, want) {
+		t.Errorf("inherited %q, want %q", got, want)
+	}
+}
+
 func TestSteers(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{

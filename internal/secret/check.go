@@ -15,6 +15,7 @@ const (
 	checkNone     check = iota
 	checkRandom         // it has letters and digits
 	checkMixed          // it has letters and digits, or a higher entropy than words
+	checkCases          // it has letters and digits, or letters of both cases; for tokens with a prefix that nothing else has
 	checkDigits         // it has digits
 	checkCrc            // its last six characters are a checksum; a wrong checksum only makes the finding less certain
 	checkJwt            // it begins with a JSON object that names an algorithm
@@ -59,6 +60,8 @@ func (r *rule) suits(text string, f Finding, v, body string) bool {
 		return random(body)
 	case checkMixed:
 		return random(body) || entropy(body) > 4.2
+	case checkCases:
+		return random(body) || strings.ToLower(body) != body && strings.ToUpper(body) != body
 	case checkDigits:
 		return strings.ContainsAny(body, "0123456789")
 	case checkJwt:

@@ -126,6 +126,7 @@ func TestFind(t *testing.T) {
 		"postgres://app:" + chars(rng, 12) + "@db.internal:5432/x":                        "url-password",
 		"redis://:s3cr-" + chars(rng, 8) + "@cache:6379/0":                                "url-password",
 		"DB_PASSWORD=hunter2-" + chars(rng, 4):                                            "password",
+		"gl" + "pat-gEOzdmenCkhvMdgaKjIg":                                                 "gitlab-token", // no digits
 		`"password": "Tr0ub4dor&3"`:                                                       "password",
 		`password = 'xK9#mP2$vL5n'`:                                                       "password",
 		`{\"password\": \"xK9mP2vL5n\"}`:                                                  "password",
@@ -162,7 +163,7 @@ func TestFindKeeps(t *testing.T) {
 	for _, text := range []string{
 		"", "ab", "AKIA" + "IOSFODNN7EXAMPLE", "aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
 		"sk_" + "test_4eC39HqLyjWDarjtT1zdp7dc", "ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", "ghp_" + rep("a", 36), "ghp_your_token_here", "sk-your-api-key-goes-here-please", "sk-xxxxxxxxxxxxxxxxxxxxxxxx", "sk-...", "sk-<your key>",
-		"API_KEY=<your-key>", "API_KEY=${API_KEY}", "API_KEY=$API_KEY", "API_KEY=$(pass show api/key1234567890)", "api_key: {{ .Values.apiKey1234567890 }}", "password: changeme", "password=example123!", "password: \"dummy-Passw0rd\"", "PASSWORD=************",
+		"gldt-deploy-token-for-the-registry", "glpat-your-access-token-here", "glpat-XXXXXXXXXXXXXXXXXXXX", "API_KEY=<your-key>", "API_KEY=${API_KEY}", "API_KEY=$API_KEY", "API_KEY=$(pass show api/key1234567890)", "api_key: {{ .Values.apiKey1234567890 }}", "password: changeme", "password=example123!", "password: \"dummy-Passw0rd\"", "PASSWORD=************",
 		"password = os.environ['DB_PASSWORD1']", "const password = getPassword1()", "password: string", "password: str = Field(min_length=12)", "passwordHash = sha256Hex(password)", "if password == userPassword2 {", "type Password struct{}", `"password": "user_password"`, "password: must have 8 characters",
 		"postgres://postgres:postgres@localhost:5432/db", "postgres://user:password@host/db", "https://user:pass@example.com", "http://localhost:3000@x", "https://u:$PW@host/", "https://user:${TOKEN}@host", "redis://:@localhost", "https://example.com:8080/a@b",
 		"3f786850e387550fdab836ed7e6dc881de23001b", "123e4567-e89b-12d3-a456-426614174000", "token: 123e4567-e89b-12d3-a456-426614174000", `"integrity": "sha512-Vkrq2tXyQp+7vTUeYBL8G0sGuMLYqTyrGWXJBvnIiXRJWnQ1JmVnUDV3fOtN1R8JpL6+ZrG3zgKQJ6VjGhQ2MA=="`,

@@ -215,7 +215,7 @@ func (w written) check(t testing.TB) string {
 }
 
 var checkNames = []string{
-	"none", "random", "mixed", "digits", "crc", "jwt", "address", "basic", "password", "option", "token",
+	"none", "random", "mixed", "cases", "digits", "crc", "jwt", "address", "basic", "password", "option", "token",
 	"letters-digits", "literal", "assigned", "assigned-random", "flag",
 }
 

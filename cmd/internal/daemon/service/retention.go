@@ -11,6 +11,10 @@ import (
 const (
 	pruneEvery = time.Hour
 
+	// pruneAgain is how long retention waits after its first failure, such as a full disk. Each further
+	// failure doubles the time, up to pruneEvery.
+	pruneAgain = time.Minute
+
 	// maxClockOff is how far the clock may be changed while the daemon runs. After a larger
 	// change, retention stops for doubtTime: rows that a wrong clock makes look old would be lost
 	// for good.
@@ -62,25 +66,35 @@ func (c *clockwatch) believed(now moment) bool { return now.up >= c.doubt }
 
 // retention removes old Records regularly until ctx is done.
 func (d *daemon) retention(ctx context.Context) error {
-	tick := time.NewTicker(pruneEvery)
-	defer tick.Stop()
 	watch := &clockwatch{base: rightNow()}
 	for row, err := range d.store.Records(ctx, store.Query{Limit: 1, Lean: true}) {
 		if err == nil && !watch.start(row.Time) {
 			d.log.Info("retention paused for a day: the newest record is old, so the clock may be wrong", "newest", row.Time)
 		}
 	}
-	for {
-		if d.limit() {
-			d.prune(ctx, watch, rightNow())
+	for failures := 0; ; {
+		failures++
+		if !d.limit() || d.prune(ctx, watch, rightNow()) == nil {
+			failures = 0 // without known limits, another try helps only after a change of the policy
 		}
+		timer := time.NewTimer(pruneAfter(failures))
 		select {
 		case <-ctx.Done():
+			timer.Stop()
 			return nil
-		case <-tick.C:
+		case <-timer.C:
 		case <-d.limits: // "retention" was changed in a policy
+			timer.Stop()
 		}
 	}
+}
+
+// pruneAfter returns the time until the next removal of Records after some failures in a row.
+func pruneAfter(failures int) time.Duration {
+	if failures == 0 || failures > 6 {
+		return pruneEvery
+	}
+	return pruneAgain << (failures - 1)
 }
 
 // limit gives the limits of the policies to the store. It returns false if they are unknown: with
@@ -95,15 +109,17 @@ func (d *daemon) limit() bool {
 	return true
 }
 
-// prune removes the Records that are old at a moment, if the clock is trusted.
-func (d *daemon) prune(ctx context.Context, watch *clockwatch, now moment) {
+// prune removes the Records that are old at a moment, if the clock is trusted. It logs its error.
+func (d *daemon) prune(ctx context.Context, watch *clockwatch, now moment) error {
 	if by := watch.look(now); by != 0 {
 		d.log.Warn("retention paused for a day: the clock was changed while the daemon was running", "by", by)
 	}
 	if !watch.believed(now) {
-		return
+		return nil
 	}
-	if err := d.store.Prune(ctx, now.clock); err != nil && ctx.Err() == nil {
+	err := d.store.Prune(ctx, now.clock)
+	if err != nil && ctx.Err() == nil {
 		d.log.Warn("cannot remove old records from the store", "error", err)
 	}
+	return err
 }

@@ -141,3 +141,13 @@ func TestLimitsOfPolicies(t *testing.T) {
 		t.Errorf("the log is %q", logs.String())
 	}
 }
+
+// A removal that failed, for example on a full disk, is tried again soon.
+func TestPruneAfter(t *testing.T) {
+	t.Parallel()
+	for failures, want := range []time.Duration{time.Hour, time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 16 * time.Minute, 32 * time.Minute, time.Hour, time.Hour} {
+		if got := pruneAfter(failures); got != want {
+			t.Errorf("after %d failures, the next removal is in %v, want %v", failures, got, want)
+		}
+	}
+}
