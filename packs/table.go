@@ -10,7 +10,7 @@ import (
 
 // all lists the packs in alphabetical order.
 var all = []packindex.Pack{
-	{Name: "destructive", Version: 8, Digest: "e34e8517a41071bb264cdfc1fa07707d46745743c04f9b087d34b1530d24660e", Begins: "[a-za-z_:.%]" +
+	{Name: "destructive", Version: 8, Digest: "514d099e31759570195c04c9dd46c991bfb69168f7bfdade8c9a9bba8bb4fa86", Begins: "[a-za-z_:.%]" +
 		"\t\x94\n" +
 		"bomb*" +
 		"\t\x94\n" +
@@ -476,7 +476,10 @@ var all = []packindex.Pack{
 		"export" +
 		"\t\x97\n" +
 		"fd" +
-		"\t\x02x\x86\n" +
+		"\t\x80\x81\x82\x83\x84\x85" +
+		"\x02x\x86\n" +
+		"fdfind" +
+		"\t\x80\x81\x82\x83\x84\x85\n" +
 		"fdisk" +
 		"\t\x8d\n" +
 		"find" +
@@ -1651,7 +1654,7 @@ var all = []packindex.Pack{
 		"\x02f--force\x96" +
 		"\x02l--lazy\x96\n" +
 		"unlink" +
-		"\t\xbd" +
+		"\t\x80\x81\x82\x83\x84\x85\xbd" +
 		"\x01bin\x8f" +
 		"\x01etc\x8f" +
 		"\x01lib\x8f" +
@@ -3095,6 +3098,14 @@ var all = []packindex.Pack{
 			"\x03" +
 			"truncate" +
 			"\x02exec" +
+			"\x03" +
+			"invoke-sqlcmd" +
+			"\x03" +
+			"query" +
+			"\x03" +
+			"raw" +
+			"\x03" +
+			"text" +
 			"\x05.collection.drop" +
 			"\x01.drop()" +
 			"\x01drop_all" +
@@ -3133,11 +3144,24 @@ var all = []packindex.Pack{
 			"\x01delete_all" +
 			"\x03" +
 			"destroy_all" +
-			"\x05del(" +
+			"\x05.reference.delete()" +
+			"\x01.sync(" +
+			"\x02force:" +
+			"\x02true" +
+			"\x01db.delete(" +
+			"\x03" +
+			"tx.delete(" +
+			"\x01del(" +
 			"\x03" +
 			"delete(" +
 			"\x03" +
 			"truncate(" +
+			"\x01flushall(" +
+			"\x03" +
+			"flushdb(" +
+			"\x01indices.delete(" +
+			"\x01true" +
+			"\x02truncate:" +
 			"\x05bucket" +
 			"\x03" +
 			"cluster" +
@@ -3190,19 +3214,23 @@ var all = []packindex.Pack{
 			"\x03" +
 			"terminate_instances(", Line: true}, Hook: "\x88\x80" +
 			"\x05\x80\xa0\x80" +
-			"\x02\x06\x01\x8d" +
-			"\x01/(?i)\\bexec\\w*\\W[^;]*?\\b(drop\\s+(table|database|schema|view)|truncate\\s|delete\\s+from\\s+[\\w.\"`\\[\\]]+\\s*([\"'`;)]|where\\s+(1\\s*=\\s*1|true)\\b))/" +
+			"\x02\x06\x01\xb1" +
+			"\x01/(?i)\\b(exec\\w*|query\\w*|raw|text|invoke-sqlcmd)\\b\\W[^;]*?\\b(drop\\s+(table|database|schema|view)|truncate\\s|delete\\s+from\\s+[\\w.\"`\\[\\]]+\\s*([\"'`;)]|where\\s+(1\\s*=\\s*1|true)\\b))/" +
 			"\x01|/(?i)\\bdrop_?(database|collection|all|table|schema)\\b\\W*\\(?|\\.collection\\.drop\\b|\\b(db|\\w+(collection|coll))\\.\\w+\\.drop\\(\\)/" +
 			"\x01(/(?i)\\bdelete_?many\\(\\s*(\\{\\s*\\})?\\s*\\)/" +
 			"\x01\x9e" +
 			"\x01/\\.objects(\\.all\\(\\))?\\.delete\\(|\\b(delete_all|destroy_all)\\b|\\bquery\\(\\w*\\)(\\.\\w+\\(\\))*\\.delete\\(|::(truncate|query\\(\\)->(delete|truncate))\\(|\\)->truncate\\(/" +
-			"\x01C/\\(\\s*[\"'][\\w.]+[\"']\\s*\\)\\s*(->|\\.)\\s*(del|delete|truncate)\\(\\s*\\)/" +
+			"\x01\xdc" +
+			"\x01/\\(\\s*[\"'][\\w.]+[\"']\\s*\\)\\s*(->|\\.)\\s*(del|delete|truncate)\\(\\s*\\)|\\.sync\\(\\s*\\{[^}]*force:\\s*true|\\btruncate:\\s*true|\\bflush(all|db)\\(|\\bindices\\.delete\\(|\\.reference\\.delete\\(\\)|\\b(db|tx)\\.delete\\(\\w+\\)\\s*(;|$|[\"'`)])/" +
 			"\x01\xe7" +
 			"\x01/\\bobject_versions\\.delete\\(|\\bdelete_(bucket|db_\\w+|stack|table|volume|snapshot|cluster|file_system|hosted_zone|user_pool)\\(|\\b(terminate_instances|schedule_key_deletion)\\(|\\bDelete(Bucket|DBInstance|Table|Stack|Cluster)Command\\b/\x80 " +
-			"\x01\x05E/(?i):memory:|[\"'`\\w\\/]+[_-]test\\b|\\btest[_-]\\w+|\\btest\\.(db|sqlite)/4-test" +
+			"\x01\x05U/(?i):memory:|sqlite:\\/\\/[\"']|[\"'`\\w\\/]+[_-]test\\b|\\btest[_-]\\w+|\\btest\\.(db|sqlite)/J-test" +
 			"\x03" +
 			"_test" +
 			"\x01:memory:" +
+			"\x01sqlite://\"" +
+			"\x03" +
+			"sqlite://'" +
 			"\x01test-" +
 			"\x03" +
 			"test_" +
@@ -3719,8 +3747,8 @@ var all = []packindex.Pack{
 			"\x02\x01\x03" +
 			"mcp" +
 			"\x01Bquery|sql|execute|exec|run|statement|database|db|migration|migrate" +
-			"\x01\x01\xce" +
-			"\x02/(?i)(?:^|[\";\\n]|\\*/)\\s*(?:drop\\s+(?:table|database|schema|view|user|role|column|index)\\s|truncate\\s+(?:table\\s+)?[\\w\"`]|delete\\s+from\\s+[\\w.\"`\\\\]+\\s*(?:;|\"|$|where\\s+(?:1\\s*=\\s*1|true)\\b)|alter\\s+table\\s[^;]*\\bdrop\\s|update\\s+[\\w.\"`]+\\s+set\\s+(?:[^;w]|w[^h])*(?:;|\"|$)|flush(?:all|db)\\b)|\\.drop(?:Database)?\\(|deleteMany\\(\\s*\\{\\s*\\}/" +
+			"\x01\x01\xd7" +
+			"\x02/(?i)(?:^|[\";\\n]|\\*/)\\s*(?:drop\\s+(?:table|database|schema|view|user|role|column|index)\\s|truncate\\s+(?:table\\s+)?[\\w\"`]|delete\\s+from\\s+[\\w.\"`\\\\]+\\s*(?:;|\"|$|where\\s+(?:1\\s*=\\s*1|true)\\b)|alter\\s+table\\s[^;]*\\bdrop\\s|update\\s+[\\w.\"`]+\\s+set\\s+(?:[^;w]|w[^h])*(?:;|\"|$)|flush(?:all|db)\\b)|\\.drop\\(\\s*\\)|\\.dropDatabase\\(|deleteMany\\(\\s*\\{\\s*\\}/" +
 			"\x03" +
 			"askbThis drops tables, or changes all rows of a table. Is this intended, and is it the right database?"},
 		{Name: "no-cloud-destruction", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Program: true}, Hook: "\x98\x80" +
@@ -4087,7 +4115,7 @@ var all = []packindex.Pack{
 			"\x01\x03" +
 			"ask;This command line hides the command that it runs. Continue?"},
 	}},
-	{Name: "exfiltration", Version: 5, Digest: "d4030842ab043c705e2e3c9f7f0958600ad67f932a04c97b614d18f047b904e1", Begins: "*" +
+	{Name: "exfiltration", Version: 5, Digest: "ec09e731662db5f7a9a3e54da5ce697096d61217c2152018a2ffe87baadc0e00", Begins: "*" +
 		"\t\xa0\xa1\xa2\xa3\xa4\xa5\xa6\xa7\xa8\xa9\xaa\xab\xac\xad\xae\xaf\xb0\xb1\xb2\xb3\xb4\xb5\xb6\xb7\xb8\xb9\xba\n" +
 		"\x00arecord" +
 		"\t\x96\n" +
@@ -5969,9 +5997,7 @@ var all = []packindex.Pack{
 			"\x01'/(?i)\\bsocat\\b[^\\n]*\\b(?:exec|system):/" +
 			"\x01W//inet/(?:tcp|udp)/|\\bztcp\\b|zsh/net/tcp|\\bmsfvenom\\b|\\bpwncat\\b|xterm\\s+-display\\s+\\d/" +
 			"\x05blockSThis gives another machine a shell on this machine. No task of an agent needs that."},
-		{Name: "no-reverse-shell-by-code", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Code: ".popen" +
-			"\x03" +
-			"/bin/bash" +
+		{Name: "no-reverse-shell-by-code", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Code: "/bin/bash" +
 			"\x03" +
 			"/bin/dash" +
 			"\x03" +
@@ -5987,15 +6013,19 @@ var all = []packindex.Pack{
 			"\x03" +
 			"dup2" +
 			"\x03" +
-			"exec(" +
+			"exec" +
 			"\x03" +
 			"iex" +
 			"\x03" +
 			"invoke-expression" +
 			"\x03" +
+			"os.execute" +
+			"\x03" +
 			"os.system" +
 			"\x03" +
 			"passthru" +
+			"\x03" +
+			"popen" +
 			"\x03" +
 			"proc_open" +
 			"\x03" +
@@ -6034,16 +6064,20 @@ var all = []packindex.Pack{
 			"\x03" +
 			"socket.tcp" +
 			"\x03" +
-			"sockets.tcpclient" +
-			"\x03" +
 			"stream_socket_client" +
+			"\x03" +
+			"tcpclient" +
 			"\x03" +
 			"tcpsocket" +
 			"\x03" +
 			"use socket" +
 			"\x05.connect((" +
 			"\x03" +
+			"create_connection" +
+			"\x03" +
 			"fsockopen" +
+			"\x03" +
+			"inet_aton" +
 			"\x03" +
 			"io::socket" +
 			"\x03" +
@@ -6053,11 +6087,25 @@ var all = []packindex.Pack{
 			"\x03" +
 			"net.socket" +
 			"\x03" +
+			"require(\"net\")" +
+			"\x03" +
+			"require(\"net')" +
+			"\x03" +
+			"require('net\")" +
+			"\x03" +
+			"require('net')" +
+			"\x03" +
 			"socket.socket" +
 			"\x03" +
 			"socket.tcp" +
 			"\x03" +
+			"stream_socket_client" +
+			"\x03" +
+			"tcpclient" +
+			"\x03" +
 			"tcpsocket" +
+			"\x03" +
+			"use socket" +
 			"\x02/bin/bash" +
 			"\x03" +
 			"/bin/dash" +
@@ -6066,11 +6114,57 @@ var all = []packindex.Pack{
 			"\x03" +
 			"/bin/zsh" +
 			"\x03" +
-			"child_process" +
+			"bash -i" +
+			"\x03" +
+			"cmd.exe" +
+			"\x03" +
+			"dup2" +
+			"\x03" +
+			"iex" +
+			"\x03" +
+			"invoke-expression" +
 			"\x03" +
 			"pty.spawn" +
 			"\x03" +
+			"sh -i" +
+			"\x01.pipe(" +
+			"\x03" +
+			"[$s" +
+			"\x03" +
+			"fdopen" +
+			"\x03" +
+			"fileno" +
+			"\x03" +
+			"gets" +
+			"\x03" +
+			"in:" +
+			"\x03" +
+			"receive" +
+			"\x03" +
+			"recv" +
+			"\x03" +
+			"stdin" +
+			"\x03" +
+			"while" +
+			"\x02child_process" +
+			"\x03" +
+			"exec" +
+			"\x03" +
+			"os.execute" +
+			"\x03" +
+			"os.system" +
+			"\x03" +
+			"passthru" +
+			"\x03" +
+			"popen" +
+			"\x03" +
+			"proc_open" +
+			"\x03" +
+			"shell_exec" +
+			"\x03" +
 			"subprocess" +
+			"\x03" +
+			"system" +
 			"\x05dup2(" +
 			"\x02exec" +
 			"\x03" +
@@ -6082,11 +6176,10 @@ var all = []packindex.Pack{
 			"\x02fileno()", Line: true}, Hook: "\x88\x80" +
 			"\x05\x80 " +
 			"\x03" +
-			"\x01\xa1" +
-			"\x03" +
-			"/(?is)(?:socket\\.socket|create_connection|fsockopen|TCPSocket|Socket\\.tcp|net\\.Socket|net\\.connect|net\\.createConnection|IO::Socket|use Socket|inet_aton|Sockets\\.TCPClient|socket\\.tcp|stream_socket_client|require\\(['\"]net['\"]\\)).*(?:dup2|pty\\.spawn|/bin/(?:ba|z|da)?sh|\\b(?:ba)?sh -i|subprocess|os\\.system|child_process|\\.popen|exec\\(|\\bsystem\\s*[($]|proc_open|passthru|shell_exec|\\biex\\b|Invoke-Expression|cmd\\.exe)/" +
-			"\x01\xbe" +
-			"\x01/(?is)(?:pty\\.spawn|child_process|/bin/(?:ba|z|da)?sh|subprocess).*(?:socket\\.socket|fsockopen|TCPSocket|net\\.Socket|net\\.connect|net\\.createConnection|IO::Socket|\\.connect\\(\\(|socket\\.tcp)/" +
+			"\x01\xb3" +
+			"\x06/(?is)(?:socket\\.socket|create_connection|fsockopen|TCPSocket|Socket\\.tcp|net\\.Socket|net\\.connect|net\\.createConnection|IO::Socket|use Socket|inet_aton|TCPClient|socket\\.tcp|stream_socket_client|require\\(['\\\"]net['\\\"]\\)).*(?:(?:dup2|pty\\.spawn|/bin/(?:ba|z|da)?sh|\\b(?:ba)?sh -i|\\biex\\b|Invoke-Expression|cmd\\.exe)|(?:subprocess|os\\.system|os\\.execute|child_process|popen|\\bexec\\w*\\(|\\bsystem\\s*[($]|proc_open|passthru|shell_exec).*(?:recv|receive|stdin|fileno|\\.pipe\\(|\\bgets\\b|fdopen|\\bin:|\\[\\$s|while\\s*<|\\b(?:[1-9]\\d?|1[013-9]\\d|12[0-689]|2\\d\\d)\\.\\d+\\.\\d+\\.\\d+)|(?:recv|receive|stdin|fileno|\\.pipe\\(|\\bgets\\b|fdopen|\\bin:|\\[\\$s|while\\s*<|\\b(?:[1-9]\\d?|1[013-9]\\d|12[0-689]|2\\d\\d)\\.\\d+\\.\\d+\\.\\d+).*(?:subprocess|os\\.system|os\\.execute|child_process|popen|\\bexec\\w*\\(|\\bsystem\\s*[($]|proc_open|passthru|shell_exec))/" +
+			"\x01\x81" +
+			"\t/(?is)(?:(?:dup2|pty\\.spawn|/bin/(?:ba|z|da)?sh|\\b(?:ba)?sh -i|\\biex\\b|Invoke-Expression|cmd\\.exe).*(?:socket\\.socket|create_connection|fsockopen|TCPSocket|Socket\\.tcp|net\\.Socket|net\\.connect|net\\.createConnection|IO::Socket|use Socket|inet_aton|TCPClient|socket\\.tcp|stream_socket_client|require\\(['\\\"]net['\\\"]\\)|\\.connect\\(\\()|(?:subprocess|os\\.system|os\\.execute|child_process|popen|\\bexec\\w*\\(|\\bsystem\\s*[($]|proc_open|passthru|shell_exec).*(?:socket\\.socket|create_connection|fsockopen|TCPSocket|Socket\\.tcp|net\\.Socket|net\\.connect|net\\.createConnection|IO::Socket|use Socket|inet_aton|TCPClient|socket\\.tcp|stream_socket_client|require\\(['\\\"]net['\\\"]\\)).*(?:recv|receive|stdin|fileno|\\.pipe\\(|\\bgets\\b|fdopen|\\bin:|\\[\\$s|while\\s*<)|(?:recv|receive|stdin|fileno|\\.pipe\\(|\\bgets\\b|fdopen|\\bin:|\\[\\$s|while\\s*<).*(?:socket\\.socket|create_connection|fsockopen|TCPSocket|Socket\\.tcp|net\\.Socket|net\\.connect|net\\.createConnection|IO::Socket|use Socket|inet_aton|TCPClient|socket\\.tcp|stream_socket_client|require\\(['\\\"]net['\\\"]\\)).*(?:subprocess|os\\.system|os\\.execute|child_process|popen|\\bexec\\w*\\(|\\bsystem\\s*[($]|proc_open|passthru|shell_exec))/" +
 			"\x01M/dup2\\([^\\n]*fileno\\(\\)[\\s\\S]*(?:pty\\.spawn|subprocess|os\\.system|exec\\w*\\()/" +
 			"\x05blockSThis gives another machine a shell on this machine. No task of an agent needs that."},
 		{Name: "no-raw-connections", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Paths: "/dev/tcp/**\n/dev/udp/**\x02\x02"}, Hook: "\x98\x80" +
@@ -17453,7 +17546,7 @@ var all = []packindex.Pack{
 			"\x03" +
 			"askZThis tool of an MCP server changes the hooks of an agent or a policy of Grapnel. Allow it?"},
 	}},
-	{Name: "supply-chain", Version: 6, Digest: "3e837372528d3d581b9900b7a4686fe53456b5091406623373d898d9bb9fc8c1", Begins: "*" +
+	{Name: "supply-chain", Version: 6, Digest: "b8a16aa8c6f456490da804b826743dc4ef4f4d43da15c2fa6f9165fd0538069e", Begins: "*" +
 		"\t\x8d\xa1\n" +
 		"*/*" +
 		"\t\x84\x85\n" +
@@ -22117,13 +22210,12 @@ var all = []packindex.Pack{
 			"\x1bconfig.sh --url * --token *" +
 			"\rrc-update add" +
 			"\x18systemctl enable *.timer" +
-			"\x01\x04\a\n" +
+			"\x01\x04\x06\n" +
 			"crontab -l\n" +
 			"crontab -V" +
 			"\x05at -V" +
 			"\x05at -l" +
-			"\bbatch -l" +
-			"\x0fschtasks /query!systemctl --user enable pipewire*" +
+			"\bbatch -l!systemctl --user enable pipewire*" +
 			"\x03" +
 			"askKThis makes something run automatically later, without a question. Allow it?"},
 		{Name: "ask-before-more-rights", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x98\x80" +

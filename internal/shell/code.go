@@ -441,7 +441,8 @@ func (c *codeScan) methods(last, owner string, begin, end int) bool {
 		}
 		return false
 	}
-	if c.language == "python" && has("unlink rmdir", last) && owner != "" && owner != "os" && t[begin] != '.' {
+	empties := last == "write_text" && (strings.HasPrefix(t[end:], "''") || strings.HasPrefix(t[end:], `""`))
+	if c.language == "python" && (empties || has("unlink rmdir", last)) && owner != "" && owner != "os" && t[begin] != '.' {
 		if name := t[begin : strings.LastIndexByte(t[begin:end], '.')+begin]; isName(name) { // p.unlink()
 			c.calls++
 			c.begin = begin

@@ -71,6 +71,10 @@ func (f *follower) values(expr string, depth int) []codePath {
 	case "ruby":
 		expr = strings.TrimPrefix(expr, "*") // File.delete(*Dir["a/*"])
 	case "perl":
+		if before, test, ok := strings.Cut(expr, " if "); ok { // unlink $_ if -f
+			f.chosen = f.chosen || !strings.HasPrefix(test, "-")
+			expr = before
+		}
 		if text, ok := strings.CutPrefix(expr, "<"); ok && strings.HasSuffix(text, ">") {
 			return under([]codePath{{text: "."}}, strings.TrimSuffix(text, ">"))
 		}
@@ -97,10 +101,27 @@ func (f *follower) values(expr string, depth int) []codePath {
 	if owner, name, args, ok := splitCall(expr); ok {
 		return f.callValues(owner, name, args, depth)
 	}
-	if name := strings.TrimLeft(expr, "$@*"); isName(name) {
+	name := strings.TrimLeft(expr, "$@*")
+	if name == "_" && f.language == "perl" {
+		if list := f.visited(); list != nil {
+			return list
+		}
+	}
+	if isName(name) {
 		return f.bound(name, depth)
 	}
 	return nil
+}
+
+// visited returns the directories of find(sub {...}, "src") in Perl, whose function gets each file in $_.
+func (f *follower) visited() (list []codePath) {
+	_, call, _ := strings.Cut(f.text, "find(")
+	for _, a := range f.split(call) {
+		if text, ok := f.literalText(a); ok {
+			list = append(list, codePath{text: text, deep: true})
+		}
+	}
+	return list
 }
 
 // literalText returns the value of an expression of string literals.
@@ -124,18 +145,18 @@ func (f *follower) callValues(owner, name, source string, depth int) []codePath 
 		return f.values(args[0], depth+1)
 	}
 	switch {
-	case has("Path PurePath Pathname str String abspath realpath normpath resolve absolute expanduser expand_path join joinpath new quotemeta sorted list set reversed reverse filter map values from toArray", name):
+	case has("Path PurePath Pathname str String abspath realpath normpath resolve absolute expanduser expand_path join joinpath new quotemeta sorted list set reversed reverse filter from toArray RecursiveIteratorIterator IteratorIterator getPathname getRealPath", name):
 		if len(args) == 0 && has("Path cwd", name) {
 			return []codePath{{text: "."}}
 		}
-		if owner != "" && has("resolve absolute expanduser joinpath sorted reverse filter", name) && !has("path os.path Path", owner) {
+		if owner != "" && has("resolve absolute expanduser joinpath sorted reverse filter getPathname getRealPath", name) && !has("path os.path Path", owner) {
 			base := f.values(owner, depth+1)
 			if name != "joinpath" {
 				return base
 			}
 			return f.joinAll(append([]string{owner}, args...), depth)
 		}
-		if has("list sorted set reversed from", name) {
+		if has("list sorted set reversed from RecursiveIteratorIterator IteratorIterator", name) {
 			return first()
 		}
 		return f.joinAll(args, depth)
@@ -580,7 +601,7 @@ func (f *follower) condition(text string) (names []string, plain bool) {
 	if end < 0 {
 		end = len(text)
 	}
-	head, body := text[:end], strings.TrimLeft(text[end:], ":{ \t\n")
+	head, body := strings.NewReplacer("->", ".", "=>", "").Replace(text[:end]), strings.TrimLeft(text[end:], ":{ \t\n")
 	inverse := strings.HasPrefix(strings.TrimLeft(head, " ("), "not ") || strings.HasPrefix(strings.TrimLeft(head, " ("), "!") ||
 		strings.HasPrefix(body, "continue") || strings.HasPrefix(body, "next") || strings.HasPrefix(body, "return")
 	for _, test := range [...]string{"endswith(", "endsWith(", "end_with?(", ".suffix ==", ".suffix in", "splitext(", "extname("} {

@@ -20,7 +20,7 @@ type Deletion struct {
 
 // Deleters are the programs that have deletions.
 func Deleters() []string {
-	return []string{"rm", "srm", "rimraf", "rd", "rmdir", "del", "find", "rsync", "robocopy"}
+	return []string{"rm", "srm", "unlink", "rimraf", "rd", "rmdir", "del", "find", "fd", "fdfind", "rsync", "robocopy"}
 }
 
 // Deletes lists what a command deletes, except for files that it names.
@@ -29,7 +29,7 @@ func (c *Command) Deletes() (list []Deletion) {
 		return nil
 	}
 	switch c.key {
-	case "rm", "srm":
+	case "rm", "srm", "unlink":
 		list = c.removes()
 	case "rimraf":
 		for _, word := range c.Args {
@@ -48,6 +48,8 @@ func (c *Command) Deletes() (list []Deletion) {
 		}
 	case "find":
 		list = c.finds()
+	case "fd", "fdfind":
+		list = c.searches()
 	case "rsync":
 		list = c.mirrors()
 	case "robocopy":
@@ -163,6 +165,48 @@ func (c *Command) finds() (list []Deletion) {
 	}
 	for _, start := range starts {
 		d := c.deletion(start, tree || names == nil)
+		d.Names = names
+		list = append(list, d)
+	}
+	return list
+}
+
+// searches lists the deletions of fd with -x or -X and rm. Options other than the ones that are read here
+// choose a few files.
+func (c *Command) searches() (list []Deletion) {
+	var names, operands []string
+	deletes, tree := false, false
+	for i := 0; i < len(c.Args) && !deletes; i++ {
+		switch word := c.Args[i].Text; {
+		case has("-e --extension", word) && i+1 < len(c.Args):
+			i++
+			names = append(names, "*."+c.Args[i].Text)
+		case has("-t --type", word):
+			i++
+		case has("-x -X --exec --exec-batch", word) && i+1 < len(c.Args):
+			if !has("rm unlink rimraf shred", programName(c.Args[i+1].Text)) {
+				return nil
+			}
+			deletes = true
+			tree = slices.ContainsFunc(c.Args[i+1:], func(w Word) bool { return strings.HasPrefix(w.Text, "-") && strings.ContainsAny(w.Text, "rR") })
+		case has("-H -I -u -0 --hidden --no-ignore --print0 --", word):
+		case strings.HasPrefix(word, "-"):
+			return nil
+		default:
+			operands = append(operands, word)
+		}
+	}
+	if !deletes {
+		return nil
+	}
+	if len(operands) > 0 && strings.Trim(operands[0], ".*^$") != "" {
+		names = append(names, "*"+operands[0]+"*")
+	}
+	if operands = operands[min(1, len(operands)):]; operands == nil {
+		operands = []string{"."}
+	}
+	for _, dir := range operands {
+		d := c.deletion(Word{Text: dir, Literal: true}, tree || names == nil)
 		d.Names = names
 		list = append(list, d)
 	}

@@ -71,9 +71,9 @@ func (w *walker) listed(at *place) string {
 	return w.listing(at.from, at)
 }
 
-// lists returns a glob for a word that is a command substitution with a list of files, such as
+// listOf returns a glob for a word that is a command substitution with a list of files, such as
 // $(ls src), or "".
-func (w *walker) lists(wd *syntax.Word, at *place) string {
+func (w *walker) listOf(wd *syntax.Word, at *place) string {
 	if len(wd.Parts) != 1 {
 		return ""
 	}
@@ -172,4 +172,38 @@ func operandsOf(words []string) (operands []string) {
 		}
 	}
 	return operands
+}
+
+// A listed is a variable that a loop gives one file after the other.
+type listed struct {
+	glob     string // like found
+	branches int    // conditions around the loop
+}
+
+// isListed records the files of a loop's variable.
+func (w *walker) isListed(name, glob string) {
+	if w.lists == nil {
+		w.lists = map[string]listed{}
+	}
+	if len(w.lists) < maxVars {
+		w.lists[name] = listed{glob, w.branches}
+	}
+}
+
+// listedBy returns the files that a word of one variable may be, or "". Under a condition of the loop these
+// are only some.
+func (w *walker) listedBy(wd *syntax.Word) string {
+	parts := wd.Parts
+	if quoted, ok := parts[0].(*syntax.DblQuoted); ok && len(parts) == 1 {
+		parts = quoted.Parts
+	}
+	if len(parts) != 1 {
+		return ""
+	}
+	if p, ok := parts[0].(*syntax.ParamExp); ok && p.Param != nil && p.Exp == nil && p.Slice == nil && p.Repl == nil && !p.Length && !p.Excl {
+		if list := w.lists[p.Param.Value]; list.branches == w.branches {
+			return list.glob
+		}
+	}
+	return ""
 }

@@ -163,6 +163,10 @@ func (w *walker) runsFiles(name string, args []Word, at place) {
 				w.interpreterInput("go", name, at)
 			}
 		}
+	case "rake":
+		for _, file := range []string{"Rakefile", "rakefile", "Rakefile.rb"} {
+			code("ruby", Word{Text: file, Literal: true})
+		}
 	case "pytest":
 		for _, file := range append(wordsEnding(args, ".py"), Word{Text: "conftest.py", Literal: true}) {
 			code("python", file)
@@ -179,10 +183,6 @@ func (w *walker) runsFiles(name string, args []Word, at place) {
 			w.wrote(Word{Text: file, Literal: true}, func(text string, computed bool) {
 				w.makeText(justText(text), name, computed, in, makeRun{goals: wordsOf(args)})
 			})
-		}
-	case "rake":
-		for _, file := range []string{"Rakefile", "rakefile", "Rakefile.rb"} {
-			code("ruby", Word{Text: file, Literal: true})
 		}
 	case "psql", "mysql", "mariadb", "sqlite3", "sftp", "lftp", "ftp": // rules match the text, which is no shell line
 		for _, r := range at.stdin {

@@ -78,7 +78,13 @@ func (l *foreignLine) removing(words []foreignWord) []foreignWord {
 			}
 		}
 	}
+	value := false // of an option that takes no file
 	for _, a := range words[1:] {
+		if value {
+			list, value = append(list, a), false
+			continue
+		}
+		value = has("-filter -include -exclude -stream -credential -erroraction -ea", foldCase(a.text))
 		if a.computed && !strings.HasPrefix(a.text, "-") {
 			if f := l.value(a); f.chosen {
 				return words[:1]

@@ -47,6 +47,7 @@ func parseForeign(past *Past, language, line string) (s *Script) {
 	} else {
 		w.powerCode(line, at)
 	}
+	w.outlast()
 	return s
 }
 
@@ -132,6 +133,9 @@ func (l *foreignLine) endPower(pipe bool) {
 	l.endWord()
 	if len(l.words) > 0 {
 		l.powerCommand(l.removing(l.words), l.piped, l.called, l.at)
+		if cmdletOf(l.words[0]) == "clear-content" { // nothing of the files is left
+			l.powerCommand(l.removing(append([]foreignWord{{text: "Remove-Item"}}, l.words[1:]...)), l.piped, false, l.at)
+		}
 		l.handOn(l.words)
 	}
 	l.words, l.piped, l.called = nil, pipe, false
@@ -203,7 +207,12 @@ func (l *foreignLine) powerString(i int) int {
 	for i++; i < len(line); i++ {
 		more := i+1 < len(line)
 		switch c := line[i]; {
-		case c == q && more && line[i+1] == q, c == '`' && more && q == '"':
+		case c == '`' && more && q == '"':
+			if i++; line[i] == 'n' {
+				l.text = append(l.text, '\n')
+				continue
+			}
+		case c == q && more && line[i+1] == q:
 			i++
 		case c == q:
 			return i + 1
@@ -359,6 +368,21 @@ func (w *walker) powerCommand(words []foreignWord, piped, called bool, at place)
 		}
 	case "start-process":
 		w.startProcess(list[1:], in)
+	case "set-content":
+		w.setContent(list[1:])
+	}
+}
+
+// setContent records the text that Set-Content writes to a file.
+func (w *walker) setContent(args []Word) {
+	var operands []Word
+	for _, a := range args {
+		if !strings.HasPrefix(a.Text, "-") {
+			operands = append(operands, a)
+		}
+	}
+	if len(operands) == 2 && operands[1].Literal {
+		w.keepFile(operands[0], writtenFile{text: operands[1].Text}, true, false)
 	}
 }
 
@@ -417,10 +441,10 @@ func slashed(text string) string {
 // temporaryPath writes a path in the directory for temporary files as in other shells.
 func temporaryPath(a foreignWord) (string, bool) {
 	name, rest, _ := strings.Cut(a.text, `\`)
-	if !a.computed || !has("$env:temp $env:tmp", foldCase(name)) || rest == "" || strings.ContainsAny(rest, "$(`") {
+	if !a.computed || !has("$env:temp $env:tmp", foldCase(name)) || strings.ContainsAny(rest, "$(`") {
 		return "", false
 	}
-	return "/tmp/" + slashed(rest), true
+	return strings.TrimSuffix("/tmp/"+slashed(rest), "/"), true
 }
 
 func (w *walker) powerWord(a foreignWord) Word {
@@ -769,6 +793,9 @@ func (w *walker) cmdCommand(words []foreignWord, at place) {
 		w.removeItem(name, list[1:], at)
 	default:
 		w.command(list, at)
+		if strings.IndexByte(list[0].Text, '/') < 0 {
+			w.wrote(list[0], func(text string, _ bool) { w.cmdLine(text, at.behind(name)) }) // clean.bat
+		}
 	}
 	if before < len(w.s.Commands) {
 		w.s.Commands[before].files = append(w.s.Commands[before].files, files...)

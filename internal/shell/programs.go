@@ -9,7 +9,7 @@ var table = []program{
 	{name: "ack", style: flat, args: "A B C m type ignore-dir ignore-file output match pager", line: "pager", files: "1=n *=r"},
 	{name: "adb", args: "s t H P L"},
 	{name: "adb shell", style: early, runs: runsLine, args: "e"},
-	{name: "add-content", style: flat | dashed, args: "value path literalpath erroraction ea encoding filter include exclude credential stream", files: "1=w path=w literalpath=w value=n *=n"},
+	{name: "add-content", style: flat | dashed | anyCase, args: "value path literalpath erroraction ea encoding filter include exclude credential stream", files: "1=w path=w literalpath=w value=n *=n"},
 	{name: "ag", style: flat, args: "A B C G m p ignore depth", files: "1=n *=r G=n"},
 	{name: "age", style: flat, args: "o output r recipient R recipients-file i identity", files: "*=r o=w output=w R=r i=r recipients-file=r identity=r"},
 	{name: "alias", style: flat, runs: runsAlias},
@@ -96,7 +96,7 @@ var table = []program{
 	{name: "conda"},
 	{name: "conda run", style: early, runs: runsCommand, args: "n name p prefix cwd"},
 	{name: "coproc", style: flat | early, runs: runsCommand},
-	{name: "copy-item", style: flat | dashed, args: "path literalpath destination erroraction ea encoding filter include exclude credential stream", files: "1=r 2=w path=r literalpath=r destination=w"},
+	{name: "copy-item", style: flat | dashed | anyCase, args: "path literalpath destination erroraction ea encoding filter include exclude credential stream", files: "1=r 2=w path=r literalpath=r destination=w"},
 	{
 		name: "cp", style: flat | shortens, args: "t target-directory S suffix", attached: "backup context preserve no-preserve reflink sparse update",
 		flags: "a=archive f=force i=interactive l=link L=dereference n=no-clobber P=no-dereference r=recursive R=recursive s=symbolic-link t=target-directory T=no-target-directory S=suffix u=update v=verbose x=one-file-system",
@@ -236,7 +236,7 @@ var table = []program{
 	{name: "gcloud compute"},
 	{name: "gcloud compute ssh", style: early, runs: runsLine, skip: 1, args: "command zone project ssh-key-file account configuration", line: "command"},
 	{name: "gdb", style: flat | dashed, args: "ex eval-command iex init-eval-command x command p pid c core", does: "ex=bang eval-command=bang iex=bang init-eval-command=bang args=command", files: "x=x command=x"},
-	{name: "get-content", style: flat | dashed, args: "path literalpath totalcount head first tail last delimiter readcount erroraction ea encoding filter include exclude credential stream", files: "*=r path=r literalpath=r"},
+	{name: "get-content", style: flat | dashed | anyCase, args: "path literalpath totalcount head first tail last delimiter readcount erroraction ea encoding filter include exclude credential stream", files: "*=r path=r literalpath=r"},
 	{
 		name: "gh", words: 2, alias: "ext=extension extensions=extension", args: "R repo b body F body-file t title B base H head X method raw-field field f q jq",
 		flags: "R=repo y=yes", longs: "admin auto squash merge rebase delete-branch",
@@ -415,8 +415,8 @@ var table = []program{
 		flags: "D=D d=directory v=verbose g=group m=mode o=owner t=target-directory s=strip C=compare p=preserve-timestamps",
 		files: "*=r $=w t=w target-directory=w m=n mode=n o=n owner=n g=n group=n unless$=t+target-directory+d+directory",
 	},
-	{name: "invoke-restmethod", style: flat | dashed, args: "uri method body headers outfile infile contenttype useragent timeoutsec form erroraction ea", files: "*=n outfile=w infile=r"},
-	{name: "invoke-webrequest", style: flat | dashed, args: "uri method body headers outfile infile contenttype useragent timeoutsec form erroraction ea", files: "*=n outfile=w infile=r"},
+	{name: "invoke-restmethod", style: flat | dashed | anyCase, args: "uri method body headers outfile infile contenttype useragent timeoutsec form erroraction ea", files: "*=n outfile=w infile=r"},
+	{name: "invoke-webrequest", style: flat | dashed | anyCase, args: "uri method body headers outfile infile contenttype useragent timeoutsec form erroraction ea", files: "*=n outfile=w infile=r"},
 	{
 		name: "ionice", style: flat | early | shortens, runs: runsCommand,
 		args: "c class n classdata p pid P pgid u uid",
@@ -510,7 +510,7 @@ var table = []program{
 		name: "mount", style: flat | shortens, args: "t types o options L label U uuid O test-opts N namespace source target",
 		flags: "a=all t=types o=options B=bind r=read-only w=rw M=move R=rbind",
 	},
-	{name: "move-item", style: flat | dashed, args: "path literalpath destination erroraction ea encoding filter include exclude credential stream", files: "1=m 2=w path=m literalpath=m destination=w"},
+	{name: "move-item", style: flat | dashed | anyCase, args: "path literalpath destination erroraction ea encoding filter include exclude credential stream", files: "1=m 2=w path=m literalpath=m destination=w"},
 	{name: "multipass"},
 	{name: "multipass exec", style: early | settled, runs: runsCommand, skip: 1},
 	{
@@ -551,7 +551,7 @@ var table = []program{
 	{name: "op run", style: early, runs: runsCommand, args: "e environment p env-file f"},
 	{name: "openssl", style: flat | dashed, args: "in out k pass passin passout K iv inkey key cert CAfile config md keyout", files: "*=n in=r out=w inkey=r key=r cert=r CAfile=r config=r keyout=w k=n pass=p passin=p passout=p kfile=r"},
 	{name: "osascript", style: flat | early, runs: runsCode, args: "e l s", does: "e=applescript -=applescript", files: "1=x *=n"},
-	{name: "out-file", style: flat | dashed, args: "filepath literalpath inputobject width erroraction ea encoding filter include exclude credential stream", files: "1=w filepath=w literalpath=w"},
+	{name: "out-file", style: flat | dashed | anyCase, args: "filepath literalpath inputobject width erroraction ea encoding filter include exclude credential stream", files: "1=w filepath=w literalpath=w"},
 	{
 		name: "parallel", style: flat | early | shortens, runs: runsParallel, attached: "i replace l max-lines",
 		args: "j jobs P max-procs a arg-file C colsep d delimiter E I L n max-args N s max-chars S sshlogin sshloginfile wd workdir tmpdir joblog results timeout delay retries load memfree nice tagstring basefile return env block recend recstart shellquote halt",
@@ -597,7 +597,7 @@ var table = []program{
 	{name: "rbenv", alias: "x=exec"},
 	{name: "rbenv exec", style: early, runs: runsCommand},
 	{name: "read", style: flat, args: "a d i n N p t u", runs: evaluates},
-	{name: "remove-item", style: flat | dashed, runs: runsRemoveItem, args: "path literalpath filter include exclude", files: "*=d path=d literalpath=d"},
+	{name: "remove-item", style: flat | dashed | anyCase, runs: runsRemoveItem, args: "path literalpath filter include exclude", files: "*=d path=d literalpath=d"},
 	{name: "repeat", style: flat | early, runs: runsCommand, skip: 1},
 	{name: "rg", style: flat, args: "e regexp f file g glob iglob A B C m max-count t type T type-not j threads M max-columns r replace pre pre-glob sort ignore-file engine E encoding d max-depth", line: "pre", files: "1=n *=r e=n regexp=n f=r file=r g=n glob=n iglob=n r=n replace=n unless=e+f+regexp+file+files"},
 	{
@@ -648,7 +648,7 @@ var table = []program{
 	},
 	{name: "sem", style: flat | early, runs: runsLine, args: "j jobs id semaphoretimeout st"},
 	{name: "seq", style: flat, files: "*=n"},
-	{name: "set-content", style: flat | dashed, args: "value path literalpath erroraction ea encoding filter include exclude credential stream", files: "1=w path=w literalpath=w value=n *=n"},
+	{name: "set-content", style: flat | dashed | anyCase, args: "value path literalpath erroraction ea encoding filter include exclude credential stream", files: "1=w path=w literalpath=w value=n *=n"},
 	{name: "setarch", style: flat | shortens | early, runs: runsCommand, skip: 1, none: "list", open: "*"},
 	{name: "setfacl", style: flat, args: "m x M X", files: "*=w m=n x=n M=r X=r"},
 	{name: "setpriv", style: flat | early | shortens, runs: runsCommand, args: "reuid regid groups ambient-caps inh-caps bounding-set securebits pdeathsig selinux-label apparmor-profile"},
@@ -671,7 +671,7 @@ var table = []program{
 	{name: "ssh", style: flat | early, runs: runsLine, skip: 1, args: "B b c D E e F I i J L l m O o p P Q R S W w", none: "V Q G N O", open: "fed", does: "o=ssh", files: "i=n F=n E=w S=n"},
 	{name: "ssh-agent", style: flat | early, runs: runsCommand, args: "a E t P O", none: "k D d"},
 	{name: "sshpass", style: flat | early, runs: runsCommand, args: "p f d P", files: "f=r"},
-	{name: "start-bitstransfer", style: flat | dashed, args: "source destination", files: "1=n 2=w source=n destination=w"},
+	{name: "start-bitstransfer", style: flat | dashed | anyCase, args: "source destination", files: "1=n 2=w source=n destination=w"},
 	{name: "start-stop-daemon", style: flat | early, runs: runsCommand, args: "a startas x exec n name u user c chuid p pidfile s signal K d chdir", does: "a=program startas=program x=program exec=program"},
 	{name: "stdbuf", style: flat | early | shortens, runs: runsCommand, args: "i input o output e error", none: "help version"},
 	{
@@ -729,7 +729,7 @@ var table = []program{
 		longs: "auto-approve destroy refresh-only force-copy migrate-state reconfigure upgrade json no-color force compact-warnings chdir",
 	},
 	{name: "test", style: flat | dashed, runs: evaluates, files: "*=n"},
-	{name: "test-path", style: flat | dashed, args: "path literalpath pathtype", files: "*=n path=n literalpath=n"},
+	{name: "test-path", style: flat | dashed | anyCase, args: "path literalpath pathtype", files: "*=n path=n literalpath=n"},
 	{name: "time", style: flat | early | shortens, runs: runsCommand, args: "f format o output", flags: "p=portability a=append v=verbose q=quiet", none: "V version help"},
 	{name: "timeit", style: flat, args: "n number r repeat s setup u unit", does: "s=python setup=python 1=python *=python"},
 	{

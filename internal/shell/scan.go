@@ -89,6 +89,8 @@ func (s *scanner) scan() bool {
 	case text == "--":
 		s.done = true
 		return s.scan()
+	case s.row().style&anyCase != 0:
+		s.long(foldCase(text[1:]))
 	case text[1] == '-' || s.row().style&dashed != 0:
 		s.long(strings.TrimLeft(text, "-"))
 	default:

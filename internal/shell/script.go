@@ -240,6 +240,7 @@ type walker struct {
 	readsArgs bool                      // a positional parameter was looked up
 	certain   []string                  // variables that have a value in each case
 	branches  int                       // conditions around the current statement
+	lists     map[string]listed         // variables of loops over files
 	child     bool                      // a child process of the shell runs the statement
 	indirect  bool                      // the line gives a value to a variable with a computed name
 	zero      *Word                     // $0, if a line names it

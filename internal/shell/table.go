@@ -44,6 +44,7 @@ const (
 	assigns                    // NAME=value words may come before the command
 	settled                    // no options after the first skipped operand
 	mixed                      // an operand may be the command or a user (runuser)
+	anyCase                    // the case of options does not matter (cmdlets)
 )
 
 type runs byte

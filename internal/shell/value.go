@@ -239,7 +239,11 @@ func (w *walker) looped(l *syntax.WordIter, at *place) {
 		values = nil
 		for i, item := range l.Items {
 			if i < maxValues {
-				w.assigns(name, originOf(w.word(at, item)))
+				word := w.word(at, item)
+				w.assigns(name, originOf(word))
+				if word.Literal && word.glob {
+					w.isListed(name, word.Text)
+				}
 			}
 			values = append(values, w.loopedItem(name, item, i < maxValues, at)...)
 		}
@@ -282,10 +286,11 @@ func (w *walker) loopedItem(name string, item *syntax.Word, taints bool, at *pla
 		if taints {
 			w.tainted(name)
 		}
-		all := w.lists(item, at)
+		all := w.listOf(item, at)
 		switch {
 		case all != "" && taints:
 			w.set(name, false, all)
+			w.isListed(name, all)
 			w.isUnsure(name, usualTarget) // files below a known directory
 		case w.readsArgs && w.declares != nil:
 			w.declares.opens = true
@@ -368,6 +373,7 @@ func (w *walker) readVars(name string, args []Word, at *place) {
 			w.assigns(name, originAssigned)
 			if all != "" {
 				w.set(name, false, all)
+				w.isListed(name, all)
 			}
 		}
 		if text, ok := w.fedText(at); ok {

@@ -187,7 +187,12 @@ func (w *walker) simple(cmd syntax.Command, at *place) {
 			w.arithm(l.Cond, at)
 			w.arithm(l.Post, at)
 		}
-		w.loop(func() { w.stmts(c.Do, at) })
+		w.loop(func() {
+			if l, ok := c.Loop.(*syntax.WordIter); ok && l.Name != nil && w.lists[l.Name.Value].glob != "" {
+				w.isListed(l.Name.Value, w.lists[l.Name.Value].glob) // under the condition of the loop itself
+			}
+			w.stmts(c.Do, at)
+		})
 	case *syntax.CaseClause:
 		w.inWord(c.Word, at)
 		var parts []func()

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -87,7 +88,11 @@ func (w *walker) words(at *place, wd *syntax.Word, out []Word) []Word {
 		}
 	}
 	if !f.braces {
-		return append(out, f.word())
+		word := f.word()
+		if word.c != nil && len(w.lists) > 0 {
+			word.c.glob = cmp.Or(word.c.glob, w.listedBy(wd))
+		}
+		return append(out, word)
 	}
 	if f.computed {
 		f.many = true

@@ -203,6 +203,9 @@ func (w *walker) runsWritten(program Word, args []Word, at place) {
 		case ending == ".ps1" && w.s.Language == PowerShell:
 			w.powerLine(text, at.behind(name))
 			return
+		case ending == ".bat", ending == ".cmd":
+			w.cmdLine(text, at.behind(name))
+			return
 		case ending == ".py" && len(at.via) > 0 && slices.Contains(pythonRunners, at.via[len(at.via)-1]):
 			language = "python"
 		}
