@@ -453,7 +453,7 @@ func (f *follower) binding(name string, i int) (expr string, loop, ok bool) {
 	return "", false, false
 }
 
-// parameter returns the values of the first parameter of a function, if it stands at i: the literal
+// parameter returns the values of the first parameter of a function, if the name at i is one: the literal
 // arguments of the function's calls. A function that calls itself goes down into directories.
 func (f *follower) parameter(i, depth int) (list []codePath) {
 	before, _ := f.statement(i, i)
