@@ -415,6 +415,20 @@ func (c *codeScan) owns(module, owner, name string, begin int) bool {
 	return strings.Contains(c.text, owner+"="+module) || strings.Contains(c.text, owner+" = "+module)
 }
 
+// deletesPath handles p.unlink(), p.rmdir() and p.write_text("") of a variable, and reports whether the call
+// is one of these.
+func (c *codeScan) deletesPath(method string, begin, end int) bool {
+	empties := method == "write_text" && (strings.HasPrefix(c.text[end:], "''") || strings.HasPrefix(c.text[end:], `""`))
+	name := c.text[begin : strings.LastIndexByte(c.text[begin:end], '.')+begin]
+	if !empties && !has("unlink rmdir", method) || !isName(name) {
+		return false
+	}
+	c.calls++
+	c.begin = begin
+	c.deletes("", name)
+	return true
+}
+
 // methods handles functions that load a module by name, methods of a value such as
 // Path("x").unlink(), and decoders that run code. It reports whether the call may also be in
 // codeTable.
@@ -441,14 +455,8 @@ func (c *codeScan) methods(last, owner string, begin, end int) bool {
 		}
 		return false
 	}
-	empties := last == "write_text" && (strings.HasPrefix(t[end:], "''") || strings.HasPrefix(t[end:], `""`))
-	if c.language == "python" && (empties || has("unlink rmdir", last)) && owner != "" && owner != "os" && t[begin] != '.' {
-		if name := t[begin : strings.LastIndexByte(t[begin:end], '.')+begin]; isName(name) { // p.unlink()
-			c.calls++
-			c.begin = begin
-			c.deletes("", name)
-			return false
-		}
+	if c.language == "python" && owner != "" && owner != "os" && t[begin] != '.' && c.deletesPath(last, begin, end) {
+		return false
 	}
 	if c.language == "python" && owner == "" && t[begin] == '.' && has("unlink rmdir write_text write_bytes read_text read_bytes open touch rename", last) {
 		open := strings.LastIndex(t[:begin], "Path(")

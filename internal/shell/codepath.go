@@ -337,7 +337,7 @@ func inserted(pieces ...[]codePath) []codePath {
 func insertions(expr string) (inner []string) {
 	for rest := expr; ; {
 		open := strings.IndexByte(rest, '{')
-		if open < 0 || strings.IndexAny(expr, "\"'`") < 0 || strings.IndexAny(expr, "\"'`") > 1 {
+		if open < 0 || !strings.ContainsAny(expr, "\"'`") || strings.IndexAny(expr, "\"'`") > 1 {
 			return inner
 		}
 		n := enclosed(rest[open:], '{', '}')

@@ -152,17 +152,7 @@ func (w *walker) runsFiles(name string, args []Word, at place) {
 	}
 	switch name {
 	case "go":
-		for _, file := range goFiles(args) {
-			code("go", file)
-		}
-		for _, a := range args {
-			if a.c != nil && a.c.feed != nil {
-				w.code("go", *a.c.feed, false, name, in)
-			}
-			if a.Literal && standardInput(a.Text) {
-				w.interpreterInput("go", name, at)
-			}
-		}
+		w.runsGo(args, at)
 	case "rake":
 		for _, file := range []string{"Rakefile", "rakefile", "Rakefile.rb"} {
 			code("ruby", Word{Text: file, Literal: true})
@@ -172,10 +162,7 @@ func (w *walker) runsFiles(name string, args []Word, at place) {
 			code("python", file)
 		}
 	case "jupyter", "jupyter-nbconvert", "jupyter-execute", "jupyter-run", "nbconvert", "papermill", "ipython", "runipy", "quarto":
-		if !runsNotebook(name, args) {
-			return
-		}
-		for _, file := range wordsEnding(args, ".ipynb") {
+		for _, file := range notebooks(name, args) {
 			w.wrote(file, func(text string, computed bool) { w.notebook(text, computed, name, in) })
 		}
 	case "just":
@@ -192,6 +179,22 @@ func (w *walker) runsFiles(name string, args []Word, at place) {
 		}
 		for _, a := range args {
 			w.wrote(a, func(string, bool) {})
+		}
+	}
+}
+
+// runsGo reads the programs that go run, go test and go generate run.
+func (w *walker) runsGo(args []Word, at place) {
+	in := at.behind("go")
+	for _, file := range goFiles(args) {
+		w.wrote(file, func(text string, computed bool) { w.code("go", text, computed, "go", in) })
+	}
+	for _, a := range args {
+		if a.c != nil && a.c.feed != nil {
+			w.code("go", *a.c.feed, false, "go", in)
+		}
+		if a.Literal && standardInput(a.Text) {
+			w.interpreterInput("go", "go", at)
 		}
 	}
 }
@@ -230,10 +233,13 @@ func wordsOf(args []Word) (texts []string) {
 	return texts
 }
 
-// runsNotebook reports whether a call with a notebook runs it: nbconvert and quarto only do so on demand.
-func runsNotebook(name string, args []Word) bool {
+// notebooks returns the notebooks that a call runs: nbconvert and quarto only do so on demand.
+func notebooks(name string, args []Word) []Word {
 	converts := has("nbconvert jupyter-nbconvert quarto", name) || slices.ContainsFunc(args, func(a Word) bool { return a.Text == "nbconvert" })
-	return !converts || slices.ContainsFunc(args, func(a Word) bool { return strings.HasPrefix(a.Text, "--execute") })
+	if converts && !slices.ContainsFunc(args, func(a Word) bool { return strings.HasPrefix(a.Text, "--execute") }) {
+		return nil
+	}
+	return wordsEnding(args, ".ipynb")
 }
 
 // notebook reads the code of a Jupyter notebook, or of one cell: Python, and lines for a shell.

@@ -137,68 +137,74 @@ func (l *foreignLine) value(a foreignWord) flow {
 	return flow{}
 }
 
+// A listing is a call of Get-ChildItem.
+type listing struct {
+	dirs, names []string
+	recurse     bool
+}
+
 // children returns the files that Get-ChildItem lists.
 func (l *foreignLine) children(args []foreignWord) flow {
-	var dirs, names []string
-	recurse, next := false, &dirs
+	list, known := l.listing(args)
+	f := flow{known: known}
+	for _, dir := range list.dirs {
+		parent, name := path.Split(dir)
+		if !strings.ContainsAny(name, "*?[") || strings.Trim(name, "*") == "" {
+			dir = cmp.Or(strings.TrimSuffix(strings.TrimSuffix(dir, "*"), "/"), ".")
+			f.items = append(f.items, list.below(dir, list.names)...)
+			continue
+		}
+		f.items = append(f.items, list.below(cmp.Or(strings.TrimSuffix(parent, "/"), "."), []string{name})...) // src\*.cs
+	}
+	return f
+}
+
+// below returns the files of a directory with some names; nil = all.
+func (list *listing) below(dir string, names []string) []codePath {
+	files := codePath{text: at(dir, "*"), glob: true}
+	if list.recurse {
+		files = codePath{text: dir, deep: true}
+	}
+	return restrict([]codePath{files}, names)
+}
+
+// listing reads the words after Get-ChildItem. It returns false if a directory is not known.
+func (l *foreignLine) listing(args []foreignWord) (list listing, known bool) {
 	positional := 0
+	next := &list.dirs
 	for i := 0; i < len(args); i++ {
-		text := foldCase(args[i].text)
-		if strings.HasPrefix(text, "-") && !args[i].quoted {
-			switch name := strings.TrimPrefix(text, "-"); {
+		if text := foldCase(args[i].text); strings.HasPrefix(text, "-") && !args[i].quoted {
+			switch name := text[1:]; {
 			case name == "s" || strings.HasPrefix("recurse", name):
-				recurse = true
-			case has("path literalpath", name):
-				next = &dirs
+				list.recurse = true
 			case name == "fi" || strings.HasPrefix("filter", name) && len(name) > 2 || strings.HasPrefix("include", name):
-				next = &names
+				next = &list.names
 			case has("exclude depth attributes erroraction ea ev errorvariable", name):
 				i++
 			}
 			continue
 		}
-		if args[i].computed {
-			word := l.powerWord(args[i])
-			place, temporary := temporaryPath(args[i])
-			if !word.Literal && !temporary {
-				return flow{}
+		word := l.powerWord(args[i])
+		place, temporary := temporaryPath(args[i])
+		if !word.Literal && !temporary {
+			return listing{}, false
+		}
+		if next == &list.dirs {
+			if positional++; positional > 1 {
+				next = &list.names
 			}
-			args[i].text = cmp.Or(place, word.Text)
 		}
-		if next == &dirs && positional > 0 {
-			next = &names
-		}
-		if next == &dirs {
-			positional++
-		}
-		for piece := range strings.SplitSeq(args[i].text, ",") {
-			if piece = strings.TrimSpace(slashed(piece)); piece != "" {
+		for piece := range strings.SplitSeq(cmp.Or(place, word.Text), ",") {
+			if piece = strings.TrimSpace(piece); piece != "" {
 				*next = append(*next, strings.TrimSuffix(piece, "/"))
 			}
 		}
-		next = &dirs
+		next = &list.dirs
 	}
-	if dirs == nil {
-		dirs = []string{"."}
+	if list.dirs == nil {
+		list.dirs = []string{"."}
 	}
-	f := flow{known: true}
-	for _, dir := range dirs {
-		if at, name := path.Split(dir); strings.ContainsAny(name, "*?[") && strings.Trim(name, "*") != "" { // src\*.cs
-			if recurse {
-				f.items = append(f.items, restrict([]codePath{{text: cmp.Or(strings.TrimSuffix(at, "/"), "."), deep: true}}, []string{name})...)
-			} else {
-				f.items = append(f.items, codePath{text: dir, glob: true})
-			}
-			continue
-		}
-		dir = strings.TrimSuffix(strings.TrimSuffix(dir, "*"), "/")
-		files := codePath{text: at(cmp.Or(dir, "."), "*"), glob: true}
-		if recurse {
-			files = codePath{text: cmp.Or(dir, "."), deep: true}
-		}
-		f.items = append(f.items, restrict([]codePath{files}, names)...)
-	}
-	return f
+	return list, true
 }
 
 // named returns the files that are named by words.
@@ -215,10 +221,11 @@ func named(args []foreignWord) (list []codePath) {
 
 // where restricts a flow by a condition: about a name, about what a file is, or about something else.
 func (f flow) where(words []foreignWord) flow {
-	text := ""
+	pieces := make([]string, 0, len(words))
 	for _, a := range words {
-		text += " " + a.text
+		pieces = append(pieces, a.text)
 	}
+	text := strings.Join(pieces, " ")
 	low := foldCase(text)
 	var names []string
 	switch {

@@ -73,8 +73,9 @@ func (d *daemon) retention(ctx context.Context) error {
 		}
 	}
 	for failures := 0; ; {
-		failures++
-		if !d.limit() || d.prune(ctx, watch, rightNow()) == nil {
+		if d.limit() && !d.prune(ctx, watch, rightNow()) {
+			failures++
+		} else {
 			failures = 0 // without known limits, another try helps only after a change of the policy
 		}
 		timer := time.NewTimer(pruneAfter(failures))
@@ -109,17 +110,18 @@ func (d *daemon) limit() bool {
 	return true
 }
 
-// prune removes the Records that are old at a moment, if the clock is trusted. It logs its error.
-func (d *daemon) prune(ctx context.Context, watch *clockwatch, now moment) error {
+// prune removes the Records that are old at a moment, if the clock is trusted. It logs a failure, and
+// returns false.
+func (d *daemon) prune(ctx context.Context, watch *clockwatch, now moment) bool {
 	if by := watch.look(now); by != 0 {
 		d.log.Warn("retention paused for a day: the clock was changed while the daemon was running", "by", by)
 	}
 	if !watch.believed(now) {
-		return nil
+		return true
 	}
 	err := d.store.Prune(ctx, now.clock)
 	if err != nil && ctx.Err() == nil {
 		d.log.Warn("cannot remove old records from the store", "error", err)
 	}
-	return err
+	return err == nil
 }
