@@ -415,6 +415,33 @@ func (c *codeScan) owns(module, owner, name string, begin int) bool {
 	return strings.Contains(c.text, owner+"="+module) || strings.Contains(c.text, owner+" = "+module)
 }
 
+// pathMethod handles Path("x").unlink() and similar calls, and reports whether the call is one of these.
+func (c *codeScan) pathMethod(last string, begin, end int) bool {
+	t := c.text
+	if !has("unlink rmdir write_text write_bytes read_text read_bytes open touch rename", last) {
+		return false
+	}
+	open := strings.LastIndex(t[:begin], "Path(")
+	if open < 0 || strings.ContainsAny(t[open:begin], "\n;") {
+		return false
+	}
+	args, _ := c.arguments(open+len("Path("), ')', 0)
+	do := readFile
+	switch last {
+	case "unlink", "rmdir":
+		do = deleteFile
+	case "write_text", "write_bytes", "touch":
+		do = writeFile
+	case "open":
+		do = openFile
+		mode, _ := c.arguments(end, ')', 0)
+		args = append(args[:min(1, len(args))], mode...)
+	}
+	c.calls++
+	c.do(do, last, args)
+	return true
+}
+
 // deletesPath handles p.unlink(), p.rmdir() and p.write_text("") of a variable, and reports whether the call
 // is one of these.
 func (c *codeScan) deletesPath(method string, begin, end int) bool {
@@ -458,25 +485,7 @@ func (c *codeScan) methods(last, owner string, begin, end int) bool {
 	if c.language == "python" && owner != "" && owner != "os" && t[begin] != '.' && c.deletesPath(last, begin, end) {
 		return false
 	}
-	if c.language == "python" && owner == "" && t[begin] == '.' && has("unlink rmdir write_text write_bytes read_text read_bytes open touch rename", last) {
-		open := strings.LastIndex(t[:begin], "Path(")
-		if open < 0 || strings.ContainsAny(t[open:begin], "\n;") {
-			return true
-		}
-		args, _ := c.arguments(open+len("Path("), ')', 0)
-		do := readFile
-		switch last {
-		case "unlink", "rmdir":
-			do = deleteFile
-		case "write_text", "write_bytes", "touch":
-			do = writeFile
-		case "open":
-			do = openFile
-			mode, _ := c.arguments(end, ')', 0)
-			args = append(args[:min(1, len(args))], mode...)
-		}
-		c.calls++
-		c.do(do, last, args)
+	if c.language == "python" && owner == "" && t[begin] == '.' && c.pathMethod(last, begin, end) {
 		return false
 	}
 	if c.language == "python" && has("loads load", last) && has("pickle marshal dill cPickle", owner) {
