@@ -18,6 +18,8 @@ import (
 const (
 	maxFollowed = 6  // bindings, one after the other
 	maxPlaces   = 16 // values
+
+	maxFollowing = 2 << 20 // bytes of code that are searched for all expressions of a line
 )
 
 // A codePath is a value of an expression for a path.
@@ -28,8 +30,7 @@ type codePath struct {
 	only []string // deep: only entries with such names
 }
 
-// followed returns the words of rm for an expression, with the options that the deletion needs in
-// addition; nil = not known.
+// followed returns the paths that an expression of the call at begin may have; nil = not known.
 func (c *codeScan) followed(expr string, begin int) (list []codePath) {
 	f := follower{codeScan: c, begin: begin}
 	list = f.values(expr, 0)
@@ -39,7 +40,7 @@ func (c *codeScan) followed(expr string, begin int) (list []codePath) {
 	return list
 }
 
-// word returns the word of rm for the path.
+// word returns the path as a word of rm.
 func (p *codePath) word(w *walker) Word {
 	switch {
 	case strings.HasPrefix(p.text, originTemporary):
@@ -58,10 +59,20 @@ type follower struct {
 	chosen bool // a condition that is not understood chooses the files
 }
 
+// pay reports whether some more bytes of code may be searched. A line that is built to exhaust the search is
+// unknown.
+func (f *follower) pay(bytes int) bool {
+	if f.following += bytes; f.following <= maxFollowing {
+		return true
+	}
+	f.unknown(f.name + " computes more paths than are looked at")
+	return false
+}
+
 // values returns the paths that an expression may have, or nil.
 func (f *follower) values(expr string, depth int) []codePath {
 	expr = strings.TrimSpace(expr)
-	if depth > maxFollowed || expr == "" || len(expr) > 1024 || !f.spend(len(expr)) {
+	if depth > maxFollowed || expr == "" || len(expr) > 1024 || !f.pay(len(expr)) {
 		return nil
 	}
 	if text, ok := f.literalText(expr); ok {
@@ -398,9 +409,9 @@ func (f *follower) bound(name string, depth int) (list []codePath) {
 
 // occurrence returns the offset of a name in the code, from an offset; -1 = none.
 func (f *follower) occurrence(name string, from int) int {
-	for from < len(f.text) && f.spend(1) {
+	for from < len(f.text) {
 		i := strings.Index(f.text[from:], name)
-		if i < 0 {
+		if i < 0 || !f.pay(i+len(name)) {
 			return -1
 		}
 		i += from
@@ -500,9 +511,11 @@ func (f *follower) statement(begin, end int) (before, after string) {
 		case b == ')' || b == ']':
 			depth--
 		case b == ';' || b == '\n' && depth <= 0:
+			f.pay(to - from)
 			return f.text[from:begin], f.text[end:to]
 		}
 	}
+	f.pay(to - from)
 	return f.text[from:begin], f.text[end:to]
 }
 
@@ -570,6 +583,9 @@ func (f *follower) filtered(list []codePath, from int) []codePath {
 		from, to = to, from+len(after)
 	}
 	region := f.text[min(from, to):max(from, to)]
+	if !f.pay(len(region)) {
+		return nil
+	}
 	var names []string
 	for rest := region; ; {
 		i := strings.Index(rest, "if")

@@ -106,3 +106,17 @@ func describe(d shell.Deletion) string {
 	add(d.Away, "away")
 	return strings.Join(words, " ")
 }
+
+// Code that is built to exhaust the search for paths is unknown.
+func TestDeletesIsBounded(t *testing.T) {
+	t.Parallel()
+	for _, code := range []string{
+		strings.Repeat("a ", 60_000) + "\nos.remove(a)\n",
+		"import os\n" + strings.Repeat("os.remove(a) ", 250) + strings.Repeat(" a=a", 20_000),
+		"import os\nfor a in os.listdir('x'):\n  " + strings.Repeat("if a.endswith('b'): pass\n  ", 3000) + strings.Repeat("os.remove(a)\n  ", 200),
+	} {
+		if s := shell.Parse("python3 - <<'E'\n" + code + "\nE"); len(s.Unknown) == 0 {
+			t.Errorf("%.60q... is not unknown", code)
+		}
+	}
+}

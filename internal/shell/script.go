@@ -252,6 +252,7 @@ type walker struct {
 	expanding int                       // nested functions and aliases in the current reading
 	pipe      flow                      // $_ of PowerShell
 	flows     map[string]flow           // variables of PowerShell with files
+	following int                       // bytes of code searched for paths, see follower.pay
 	work      int                       // steps so far, see work.go
 	budget    int                       // maximum number of steps for this line
 }
