@@ -4115,8 +4115,8 @@ var all = []packindex.Pack{
 			"\x01\x03" +
 			"ask;This command line hides the command that it runs. Continue?"},
 	}},
-	{Name: "exfiltration", Version: 5, Digest: "ec09e731662db5f7a9a3e54da5ce697096d61217c2152018a2ffe87baadc0e00", Begins: "*" +
-		"\t\xa0\xa1\xa2\xa3\xa4\xa5\xa6\xa7\xa8\xa9\xaa\xab\xac\xad\xae\xaf\xb0\xb1\xb2\xb3\xb4\xb5\xb6\xb7\xb8\xb9\xba\n" +
+	{Name: "exfiltration", Version: 5, Digest: "d5b9606877cd23060f7b2ba98a95e68edb2c6a0dbcd0c708bc7a9053b16099f3", Begins: "*" +
+		"\t\xa2\xa3\xa4\xa5\xa6\xa7\xa8\xa9\xaa\xab\xac\xad\xae\xaf\xb0\xb1\xb2\xb3\xb4\xb5\xb6\xb7\xb8\xb9\xba\xbb\xbc\n" +
 		"\x00arecord" +
 		"\t\x96\n" +
 		"aria2c" +
@@ -4169,7 +4169,7 @@ var all = []packindex.Pack{
 		"cryptcat" +
 		"\t\x80\x82\x8f\n" +
 		"curl" +
-		"\t\x80\x82\x85\x86\x8d\x8f" +
+		"\t\x80\x82\x85\x86\x8d\x8f\x9c" +
 		"\x01POST\x9a" +
 		"\x01PUT\x9a" +
 		"\x02--data-\x9a" +
@@ -4188,13 +4188,13 @@ var all = []packindex.Pack{
 		"devtunnel host" +
 		"\t\x8e\n" +
 		"dig" +
-		"\t\x80\x82\x8d\n" +
+		"\t\x80\x82\x8d\x9c\n" +
 		"dnscat" +
 		"\t\x8e\n" +
 		"dnscat2" +
 		"\t\x8e\n" +
 		"drill" +
-		"\t\x80\x82\x8d\n" +
+		"\t\x80\x82\x8d\x9c\n" +
 		"evtest" +
 		"\t\x96\n" +
 		"exec" +
@@ -4240,11 +4240,11 @@ var all = []packindex.Pack{
 		"gh api" +
 		"\t\x80\n" +
 		"gh gist" +
-		"\t\x80\x82\x83\x92\n" +
+		"\t\x80\x82\x83\x92\x9c\n" +
 		"gh issue" +
-		"\t\x80\n" +
+		"\t\x80\x9c\n" +
 		"gh pr" +
-		"\t\x80\n" +
+		"\t\x80\x9c\n" +
 		"gh release" +
 		"\t\x80\x83\n" +
 		"gh repo" +
@@ -4252,7 +4252,7 @@ var all = []packindex.Pack{
 		"gh secret" +
 		"\t\x93\n" +
 		"git add" +
-		"\t\x9f\n" +
+		"\t\xa1\n" +
 		"git config" +
 		"\t\x01remot\x94\n" +
 		"git daemon" +
@@ -4262,7 +4262,7 @@ var all = []packindex.Pack{
 		"git remote" +
 		"\t\x94\n" +
 		"glab" +
-		"\t\x80\n" +
+		"\t\x80\x9c\n" +
 		"glab snippet" +
 		"\t\x92\n" +
 		"gnome-screenshot" +
@@ -4278,11 +4278,11 @@ var all = []packindex.Pack{
 		"gsutil" +
 		"\t\x80\x82\x83\n" +
 		"host" +
-		"\t\x80\x82\x8d\n" +
+		"\t\x80\x82\x8d\x9c\n" +
 		"hping3" +
 		"\t\x8d\n" +
 		"http" +
-		"\t\x80\x82\x85\x86\x8d\x8f" +
+		"\t\x80\x82\x85\x86\x8d\x8f\x9c" +
 		"\x01POST\x9a" +
 		"\x01PUT\x9a\n" +
 		"http-server" +
@@ -4290,7 +4290,7 @@ var all = []packindex.Pack{
 		"httpie" +
 		"\t\x80\x82\x8d\x8f\n" +
 		"https" +
-		"\t\x80\x82\x85\x86\x8d\x8f\n" +
+		"\t\x80\x82\x85\x86\x8d\x8f\x9c\n" +
 		"hub gist" +
 		"\t\x92\n" +
 		"imagesnap" +
@@ -4376,7 +4376,7 @@ var all = []packindex.Pack{
 		"npx" +
 		"\t\x8e\x90\n" +
 		"nslookup" +
-		"\t\x80\x82\x8d\n" +
+		"\t\x80\x82\x8d\x9c\n" +
 		"oc cp" +
 		"\t\x84\n" +
 		"openssl" +
@@ -4392,7 +4392,7 @@ var all = []packindex.Pack{
 		"php" +
 		"\t\x90\x9a\n" +
 		"ping" +
-		"\t\x80\x82\x8d\n" +
+		"\t\x80\x82\x8d\x9c\n" +
 		"ping6" +
 		"\t\x8d\n" +
 		"pinggy" +
@@ -4516,11 +4516,11 @@ var all = []packindex.Pack{
 		"webfsd" +
 		"\t\x90\n" +
 		"wget" +
-		"\t\x80\x82\x85\x86\x8d\x8f" +
+		"\t\x80\x82\x85\x86\x8d\x8f\x9c" +
 		"\x02--body-\x9a" +
 		"\x02--post-\x9a\n" +
 		"wget2" +
-		"\t\x80\x82\x85\x86\x8d\x8f\n" +
+		"\t\x80\x82\x85\x86\x8d\x8f\x9c\n" +
 		"whois" +
 		"\t\x80\x82\n" +
 		"wl-paste" +
@@ -4534,7 +4534,7 @@ var all = []packindex.Pack{
 		"xclip" +
 		"\t\x97\n" +
 		"xh" +
-		"\t\x80\x82\x85\x86\x8d\x8f" +
+		"\t\x80\x82\x85\x86\x8d\x8f\x9c" +
 		"\x01POST\x9a\n" +
 		"xinput test" +
 		"\t\x96\n" +
@@ -7404,15 +7404,74 @@ var all = []packindex.Pack{
 			"\x1e**/secrets.{yaml,yml,env,toml}\x80\xc0\xe2\x85\xe3h" +
 			"\x03" +
 			"ask_A file with secrets was read a while ago, and this sends something to another machine. Send it?"},
+		{Name: "ask-before-telling-after-secrets", On: on0, Phase: 2, Decide: 2, Counts: &packindex.Counts{Marks: []grapnel.Kind{"tool.after"}, Begins: ""}, Needs: match.Needs{Text: "\x05://\x05comment\x03create\x03edit\x03new\x03note", Program: true}, Hook: "Ȁ" +
+			"\x05\x84\x80\x82" +
+			"\x02\x0f\x04curl" +
+			"\x04wget" +
+			"\x05wget2" +
+			"\x04http" +
+			"\x05https" +
+			"\x02xh" +
+			"\x03" +
+			"dig" +
+			"\x05drill" +
+			"\bnslookup" +
+			"\x04host" +
+			"\x04ping" +
+			"\bgh issue" +
+			"\x05gh pr" +
+			"\agh gist" +
+			"\x04glab" +
+			"\x03" +
+			"\x01\x85" +
+			"\x01/\\b(?:curl|wget2?|https?|xh|dig|drill|nslookup|host|ping)(?:\\s[^;&|\\n]*)?[\\s/.'\"](?:[A-Za-z_-]+\\d|\\d+[A-Za-z_-])[\\w-]{6,}[/.?#:'\"\\s]/" +
+			"\x01a/\\b(?:curl|wget2?|https?|xh)\\s[^;&|\\n]*://[^\\s;&|]*[/.](?:[A-Za-z_-]+\\d|\\d+[A-Za-z_-])[\\w-]{6,}$/" +
+			"\x01\x90" +
+			"\x01/\\b(?:gh|glab)\\s+(?:issue|pr|mr|gist|snippet)\\s+(?:comment|note|create|new|edit)\\b[^;&|\\n]*\\s(?:-b|--body|-m|--message|-d|--description|-)[\\s=]/\x80\x80" +
+			"\x02\x01\x05d/(?:localhost|127\\.0\\.0\\.1|0\\.0\\.0\\.0|\\[::1\\]|\\.(?:local|internal|test)\\b|\\b10\\.\\d+\\.|\\b192\\.168\\.)/E.internal" +
+			"\x03" +
+			".local" +
+			"\x03" +
+			".test" +
+			"\x010.0.0.0" +
+			"\x0110." +
+			"\x01127.0.0.1" +
+			"\x01192.168." +
+			"\x01[::1]" +
+			"\x01localhost" +
+			"\x01\x05\x03" +
+			"\x01\n" +
+			"tool.after\x80" +
+			"\x02\a4**/{.env,.env.local,.env.prod*,.env.dev*,.env.stag*}" +
+			"\f**/.ssh/id_*l**/.{aws/credentials,netrc,git-credentials,npmrc,pypirc,kube/config,docker/config.json,gnupg/**,vault-token}" +
+			"\x1f**/*.{pem,p12,pfx,kdbx,tfstate}" +
+			"\v/etc/shadow0**/{*credentials*,service-account*,secrets}.json" +
+			"\x1e**/secrets.{yaml,yml,env,toml}\x80\xc0\xe2\x85\xe3h" +
+			"\x03" +
+			"askcA file with secrets was read a while ago, and this line carries a text to another machine. Send it?"},
+		{Name: "ask-before-messages-after-secrets", On: on0, Phase: 2, Decide: 2, Counts: &packindex.Counts{Marks: []grapnel.Kind{"tool.after"}, Begins: ""}, Needs: match.Needs{Tools: "mcp"}, Hook: "Ȁ" +
+			"\x05\x03" +
+			"\x01\x03" +
+			"mcp" +
+			"\x01gcreate|add|post|send|reply|publish|comment comment|issue|message|mail|email|thread|gist|note|tweet|post" +
+			"\x01\x05\x03" +
+			"\x01\n" +
+			"tool.after\x80" +
+			"\x02\a4**/{.env,.env.local,.env.prod*,.env.dev*,.env.stag*}" +
+			"\f**/.ssh/id_*l**/.{aws/credentials,netrc,git-credentials,npmrc,pypirc,kube/config,docker/config.json,gnupg/**,vault-token}" +
+			"\x1f**/*.{pem,p12,pfx,kdbx,tfstate}" +
+			"\v/etc/shadow0**/{*credentials*,service-account*,secrets}.json" +
+			"\x1e**/secrets.{yaml,yml,env,toml}\x80\xc0\xe2\x85\xe3h" +
+			"\x03" +
+			"ask_A file with secrets was read a while ago, and this tool of an MCP server sends a text. Send it?"},
 		{Name: "ask-before-fetching-after-secrets", On: on0, Phase: 2, Decide: 2, Counts: &packindex.Counts{Marks: []grapnel.Kind{"tool.after"}, Begins: ""}, Needs: match.Needs{Tools: "fetch\nmcp", URL: true}, Hook: "\u0600" +
 			"\x05\x81" +
 			"\b\x02\x05fetch" +
 			"\x03" +
 			"mcp" +
-			"\x03" +
-			"\x05*[?]*" +
+			"\x04\x05*[?]*" +
 			"\t*://*/*%*" +
-			"\x0e/^[^?#]{120,}/" +
+			"\x0e/^[^?#]{120,}/;/[/.](?:[A-Za-z_-]+\\d|\\d+[A-Za-z_-])[\\w-]{6,}(?:[/.?#:]|$)/" +
 			"\x01\x80" +
 			"\x10\x03" +
 			"\tlocalhost" +
@@ -17546,7 +17605,7 @@ var all = []packindex.Pack{
 			"\x03" +
 			"askZThis tool of an MCP server changes the hooks of an agent or a policy of Grapnel. Allow it?"},
 	}},
-	{Name: "supply-chain", Version: 6, Digest: "b8a16aa8c6f456490da804b826743dc4ef4f4d43da15c2fa6f9165fd0538069e", Begins: "*" +
+	{Name: "supply-chain", Version: 6, Digest: "12de26a358560f27477e98a40e6dfe56198a1fc5b8d99b8911eef66e137bc78c", Begins: "*" +
 		"\t\x8d\xa1\n" +
 		"*/*" +
 		"\t\x84\x85\n" +
@@ -18494,7 +18553,7 @@ var all = []packindex.Pack{
 			"ask[This builds or runs code that was cloned a moment ago from an unusual host. Do you know it?" +
 			"\x02#git clone https://example.com/x.git" +
 			"\x04ls x"},
-		{Name: "ask-before-building-what-was-cloned", On: on0, Phase: 2, Decide: 2, Counts: &packindex.Counts{Marks: []grapnel.Kind{"tool.after"}, Begins: "\x00git clone\t\x80\n"}, Needs: match.Needs{Program: true}, Hook: "Ȁ" +
+		{Name: "ask-before-building-what-was-cloned", On: on0, Phase: 2, Decide: 2, Counts: &packindex.Counts{Marks: []grapnel.Kind{"tool.before", "tool.after"}, Begins: "\x00git clone\t\x80\n"}, Needs: match.Needs{Program: true}, Hook: "Ȁ" +
 			"\x15\x04\x17\x04make" +
 			"\x05gmake" +
 			"\x05cmake" +
@@ -18519,7 +18578,7 @@ var all = []packindex.Pack{
 			"\x06go run" +
 			"\x03" +
 			"*/*" +
-			"\x01\x15\a\x01\n" +
+			"\x01\x15\a\x02\vtool.before\n" +
 			"tool.after\x84" +
 			"\x10\x01\tgit clone" +
 			"\x01\x01*" +
@@ -18537,13 +18596,13 @@ var all = []packindex.Pack{
 			"\x12*.googlesource.com" +
 			"\x0ehuggingface.co" +
 			"\v*.azure.com" +
-			"\tlocalhost\x80\x80\x8a\x97\x8c\xa3" +
+			"\tlocalhost\x80\xc0\xe2\x85\xe3h" +
 			"\x03" +
-			"\x05below" +
+			"run" +
 			"\x03" +
 			"askZThis builds or runs code that was cloned a while ago from an unusual host. Do you know it?" +
 			"\x01\x16git -C x log --oneline"},
-		{Name: "ask-before-running-what-was-fetched", On: on0, Phase: 2, Decide: 2, Counts: &packindex.Counts{Marks: []grapnel.Kind{"tool.before", "tool.after"}, Begins: "\x00aria2c\t\x80\ncurl\t\x80\ninvoke-webrequest\t\x80\nstart-bitstransfer\t\x80\nwget\t\x80\n"}, Needs: match.Needs{Program: true}, Hook: "Ȁ" +
+		{Name: "ask-before-running-what-was-fetched", On: on0, Phase: 2, Decide: 2, Counts: &packindex.Counts{Marks: []grapnel.Kind{"tool.before", "tool.after"}, Begins: "\x00aria2c\t\x80\ncurl\t\x80\ngh release\t\x80\ninvoke-webrequest\t\x80\nstart-bitstransfer\t\x80\nwget\t\x80\n"}, Needs: match.Needs{Program: true}, Hook: "Ȁ" +
 			"\x15\x04\"" +
 			"\x02sh" +
 			"\x04bash" +
@@ -18585,11 +18644,12 @@ var all = []packindex.Pack{
 			"\x0einstaller -pkg" +
 			"\x01\x15\a\x02\vtool.before\n" +
 			"tool.after\x84" +
-			"\x04\x05\x04curl" +
+			"\x04\x06\x04curl" +
 			"\x04wget" +
 			"\x06aria2c" +
 			"\x11Invoke-WebRequest" +
 			"\x12Start-BitsTransfer" +
+			"\x13gh release download" +
 			"\x01\x04**/*" +
 			"\x01\x04\x01\x11curl -o /dev/null\x80\x80\x8a\x97\x8c\xa3" +
 			"\x03" +
