@@ -149,7 +149,7 @@ func above(names []string, test func(name string) bool) bool {
 }
 
 // runFiles returns the files that the commands of the hook run or install. A command that runs one
-// file only reads the others. One that names none, such as make, runs those of its directory.
+// file only reads the others. One that names none, such as make, runs the files of its directory.
 func (f *past) runFiles(facts *match.Facts) (names []string) {
 	add := func(name string) { names = append(names, match.ResolvePath(name, facts.Event, facts.RealDir)...) }
 	for _, script := range facts.Scripts() {

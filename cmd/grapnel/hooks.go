@@ -156,7 +156,7 @@ func (c *console) printShort(list []hooks.Hook, since string, all bool) {
 	}
 }
 
-// bySource returns the hooks with those of one source together. Priorities can separate them.
+// bySource returns the hooks with all hooks of one source together. Priorities can separate them.
 func bySource(list []hooks.Hook) []hooks.Hook {
 	first := map[string]int{}
 	for i := range slices.Backward(list) {
