@@ -10,7 +10,7 @@ import (
 
 // all lists the packs in alphabetical order.
 var all = []packindex.Pack{
-	{Name: "destructive", Version: 8, Digest: "514d099e31759570195c04c9dd46c991bfb69168f7bfdade8c9a9bba8bb4fa86", Begins: "[a-za-z_:.%]" +
+	{Name: "destructive", Version: 8, Digest: "2c2abaabc9e874d2500e6483ec00354fbf65cdeba585c577d591128c0cac9476", Begins: "[a-za-z_:.%]" +
 		"\t\x94\n" +
 		"bomb*" +
 		"\t\x94\n" +
@@ -3425,11 +3425,35 @@ var all = []packindex.Pack{
 			"\x0fmysqladmin drop" +
 			"\x13mongorestore --drop" +
 			"\x12mongoimport --drop\x80\x80" +
-			"\x02\x01\x05k/^\\s*(?:\\w+=\\S*\\s+)*(?:RAILS|NODE|MIX|APP|RACK|DJANGO|FLASK)_ENV=test\\s[^;&|\\n]*$|--settings[= ][\\w.]*test/\x80" +
+			"\x02\x01\x05\xf0" +
+			"\x01/^\\s*(?:\\w+=\\S*\\s+)*(?:RAILS|NODE|MIX|APP|RACK|DJANGO|FLASK)_ENV=test\\s[^;&|\\n]*$|--settings[= ][\\w.]*test|^\\s*(?:\\w+=\\S*\\s+)*DATABASE_URL=\\S*[@/](?:localhost|127\\.0\\.0\\.1|db|postgres|mysql)(?::\\d+)?\\/(?:test_\\w+|\\w+_test)[\"']?\\s[^;&|\\n]*$/\xf0" +
 			"\x01--settings " +
 			"\x03" +
 			"--settings=" +
 			"\x02test" +
+			"\x01/127.0.0.1" +
+			"\x03" +
+			"/db" +
+			"\x03" +
+			"/localhost" +
+			"\x03" +
+			"/mysql" +
+			"\x03" +
+			"/postgres" +
+			"\x03" +
+			"@127.0.0.1" +
+			"\x03" +
+			"@db" +
+			"\x03" +
+			"@localhost" +
+			"\x03" +
+			"@mysql" +
+			"\x03" +
+			"@postgres" +
+			"\x02_test" +
+			"\x03" +
+			"test_" +
+			"\x02database_url=" +
 			"\x01app_env=test" +
 			"\x03" +
 			"django_env=test" +
@@ -13361,7 +13385,7 @@ var all = []packindex.Pack{
 			"\x03" +
 			"ask{Agents read this file as instructions at every start, and these instructions remove protection or send data away. Write it?"},
 	}},
-	{Name: "secrets", Version: 6, Digest: "9eb3ddf48edea8873c4db8a89cf667644c82e582131d30d7ccd401b2c595a5ad", Begins: "*" +
+	{Name: "secrets", Version: 6, Digest: "d8ebe17117fe3a3a99e6a1793768e12c7161fca86ea9383f022d3a42a8a36099", Begins: "*" +
 		"\t\x8b\x8d\n" +
 		"cmdkey /list" +
 		"\t\x8a\n" +
@@ -13621,6 +13645,8 @@ var all = []packindex.Pack{
 		"\t\x89\n" +
 		"pm2 env" +
 		"\t\x8a\n" +
+		"pnpm config" +
+		"\t\x8a\n" +
 		"podman inspect" +
 		"\t\x02--forma\x8a\n" +
 		"printf" +
@@ -13726,6 +13752,8 @@ var all = []packindex.Pack{
 		"\t\x86\n" +
 		"xxd" +
 		"\t\x86\n" +
+		"yarn config" +
+		"\t\x8a\n" +
 		"zip" +
 		"\t\x86\n", Hooks: []packindex.Hook{
 		{Name: "ask-before-secrets", On: on0, Phase: 2, Priority: 10, Decide: 2, Needs: match.Needs{Paths: "\x02**/{.env,.env.*,.env[*]*,*.env,.envrc}\n" +
@@ -14640,7 +14668,7 @@ var all = []packindex.Pack{
 			"askMThis searches the machine for keys, or for ways to get more rights. Allow it?" +
 			"\x01\x14find . -name main.go"},
 		{Name: "ask-before-printing-credentials", On: on0, Phase: 2, Priority: 10, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\xb8\x84" +
-			"\x15\x04\x91" +
+			"\x15\x04\x93" +
 			"\x01\x1esecurity find-generic-password" +
 			"\x1fsecurity find-internet-password" +
 			"\x16security dump-keychain" +
@@ -14737,7 +14765,9 @@ var all = []packindex.Pack{
 			"\x11git secret reveal" +
 			"\fsops decrypt" +
 			"\x11vault print token" +
-			"\x1anpm config get *_authToken0az webapp deployment list-publishing-credentials" +
+			"\x18npm config get *uthToken" +
+			"\x19pnpm config get *uthToken" +
+			"\x19yarn config get *uthToken0az webapp deployment list-publishing-credentials" +
 			"\x1bnetsh wlan show * key=clear" +
 			"\x14etcdctl get *secret*" +
 			"\fcmdkey /list" +
@@ -14885,17 +14915,33 @@ var all = []packindex.Pack{
 			"\x02printenv" +
 			"\x05access_key" +
 			"\x03" +
+			"access_key_base" +
+			"\x03" +
+			"access_key_base}" +
+			"\x03" +
 			"access_key}" +
 			"\x03" +
 			"accesskey" +
+			"\x03" +
+			"accesskey_base" +
+			"\x03" +
+			"accesskey_base}" +
 			"\x03" +
 			"accesskey}" +
 			"\x03" +
 			"api_key" +
 			"\x03" +
+			"api_key_base" +
+			"\x03" +
+			"api_key_base}" +
+			"\x03" +
 			"api_key}" +
 			"\x03" +
 			"apikey" +
+			"\x03" +
+			"apikey_base" +
+			"\x03" +
+			"apikey_base}" +
 			"\x03" +
 			"apikey}" +
 			"\x03" +
@@ -14907,6 +14953,38 @@ var all = []packindex.Pack{
 			"\x03" +
 			"credential}" +
 			"\x03" +
+			"encryption_key" +
+			"\x03" +
+			"encryption_key_base" +
+			"\x03" +
+			"encryption_key_base}" +
+			"\x03" +
+			"encryption_key}" +
+			"\x03" +
+			"encryptionkey" +
+			"\x03" +
+			"encryptionkey_base" +
+			"\x03" +
+			"encryptionkey_base}" +
+			"\x03" +
+			"encryptionkey}" +
+			"\x03" +
+			"master_key" +
+			"\x03" +
+			"master_key_base" +
+			"\x03" +
+			"master_key_base}" +
+			"\x03" +
+			"master_key}" +
+			"\x03" +
+			"masterkey" +
+			"\x03" +
+			"masterkey_base" +
+			"\x03" +
+			"masterkey_base}" +
+			"\x03" +
+			"masterkey}" +
+			"\x03" +
 			"passwd" +
 			"\x03" +
 			"passwd}" +
@@ -14917,15 +14995,55 @@ var all = []packindex.Pack{
 			"\x03" +
 			"private_key" +
 			"\x03" +
+			"private_key_base" +
+			"\x03" +
+			"private_key_base}" +
+			"\x03" +
 			"private_key}" +
 			"\x03" +
 			"privatekey" +
+			"\x03" +
+			"privatekey_base" +
+			"\x03" +
+			"privatekey_base}" +
 			"\x03" +
 			"privatekey}" +
 			"\x03" +
 			"secret" +
 			"\x03" +
+			"secret_key" +
+			"\x03" +
+			"secret_key_base" +
+			"\x03" +
+			"secret_key_base}" +
+			"\x03" +
+			"secret_key}" +
+			"\x03" +
+			"secretkey" +
+			"\x03" +
+			"secretkey_base" +
+			"\x03" +
+			"secretkey_base}" +
+			"\x03" +
+			"secretkey}" +
+			"\x03" +
 			"secret}" +
+			"\x03" +
+			"signing_key" +
+			"\x03" +
+			"signing_key_base" +
+			"\x03" +
+			"signing_key_base}" +
+			"\x03" +
+			"signing_key}" +
+			"\x03" +
+			"signingkey" +
+			"\x03" +
+			"signingkey_base" +
+			"\x03" +
+			"signingkey_base}" +
+			"\x03" +
+			"signingkey}" +
 			"\x03" +
 			"token" +
 			"\x03" +
@@ -14976,8 +15094,8 @@ var all = []packindex.Pack{
 			"\x01\xcd" +
 			"\x01/(?i)(?:^|[;&|(\\n])\\s*(?:printenv|env|set|export(?:\\s+-p)?|(?:declare|typeset)\\s+-\\w+|compgen\\s+-[ve])\\s*\\|\\s*(?:grep|egrep|rg|ag)\\b[^|;&\\n]*(?:key|token|secret|pass|cred|auth|aws|openai|anthropic|github)/" +
 			"\x01p/(?i)(?:^|[;&|(\\n]|\\bexec\\s[^|;&\\n]*\\s)\\s*printenv\\s+[^|;&\\n]*(?:key|token|secret|pass|credential|database_url)/" +
-			"\x01\xea" +
-			"\x01/(?i)(?:^|[;&|(\\n])\\s*(?:echo|printf)\\s[^;&|\\n]*\\$\\{?[a-z0-9_]*(?:token|secret|password|passwd|api_?key|access_?key|private_?key|credentials?)\\}?(?:[\"'\\s]*(?:$|[;&>\\n]|\\|\\s*(?:head|tail|cut|cat|base64|xxd|rev|sed|tr|fold|less|od)\\b))/" +
+			"\x01\x8f" +
+			"\x02/(?i)(?:^|[;&|(\\n])\\s*(?:echo|printf)\\s[^;&|\\n]*\\$\\{?[a-z0-9_]*(?:token|secret|password|passwd|(?:api|access|private|secret|signing|encryption|master)_?key(?:_base)?|credentials?)\\}?(?:[\"'\\s]*(?:$|[;&>\\n]|\\|\\s*(?:head|tail|cut|cat|base64|xxd|rev|sed|tr|fold|less|od)\\b))/" +
 			"\x01)/(?i)(?:get-childitem|gci|dir|ls)\\s+env:/" +
 			"\x01'/\\bps\\s+\\w*(?:auxe|axe|eww)\\w*(?:\\s|$)/" +
 			"\x01\x9a" +

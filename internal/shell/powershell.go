@@ -393,6 +393,9 @@ var powerMethods = [...]string{"downloadstring", "::start(", "scriptblock]::crea
 func (w *walker) powerExpression(words []foreignWord, at place) bool {
 	text := words[0].text
 	lower := foldCase(text)
+	if strings.HasPrefix(lower, "@(") || strings.HasPrefix(lower, "@{") { // an array or a table
+		lower = lower[1:]
+	}
 	if lower == "" || strings.IndexByte("({[$", lower[0]) < 0 && !(words[0].quoted && words[0].computed) {
 		return false
 	}

@@ -11,7 +11,7 @@ func TestPowerShellExpressions(t *testing.T) {
 	for _, line := range []string{
 		`$LASTEXITCODE`, `npm test; if ($LASTEXITCODE -ne 0) { exit 1 }`, `$env:PATH`, `"$env:USERPROFILE"`, `1..3 | % { $_ * 2 }`,
 		`foreach ($f in Get-ChildItem *.ts) { Write-Host $f.Name }`, `for ($i = 0; $i -lt 3; $i++) { echo $i }`, `& { Get-Date }`,
-		`(Get-Content a) -replace 'x','y' | Set-Content a`, `$files = Get-ChildItem; $files | ForEach-Object { $_.Name }`,
+		`@('api','web') | ForEach-Object { $_.ToUpper() }`, `(Get-Content a) -replace 'x','y' | Set-Content a`, `$files = Get-ChildItem; $files | ForEach-Object { $_.Name }`,
 	} {
 		if s := ParseAs(PowerShell, line); len(s.Hidden()) > 0 {
 			t.Errorf("%s hides %q, want nothing", line, s.Hidden())

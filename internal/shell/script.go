@@ -585,7 +585,7 @@ func (w *walker) command(words []Word, at place) {
 		w.s.Commands[at.parent].wraps = true
 	}
 	w.effects(c.key, c.Name, words, at)
-	if strings.IndexByte(c.Path, '/') >= 0 && !c.computed {
+	if (strings.IndexByte(c.Path, '/') >= 0 || pythonFile(c.Path, at)) && !c.computed {
 		in := at
 		in.parent = len(w.s.Commands) - 1
 		w.runsWritten(words[0], words[1:], in)

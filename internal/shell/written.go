@@ -191,6 +191,11 @@ func (w *walker) wrote(name Word, read func(text string, computed bool)) bool {
 // a first line "#!" is a script of the shell.
 var pythonRunners = []string{"uv run", "pdm run", "rye run"}
 
+// pythonFile reports whether a runner gives a file to Python.
+func pythonFile(name string, at place) bool {
+	return path.Ext(name) == ".py" && len(at.via) > 0 && slices.Contains(pythonRunners, at.via[len(at.via)-1])
+}
+
 // runsWritten handles a program that the line wrote: ./a.sh.
 func (w *walker) runsWritten(program Word, args []Word, at place) {
 	w.wrote(program, func(text string, computed bool) {
@@ -206,7 +211,7 @@ func (w *walker) runsWritten(program Word, args []Word, at place) {
 		case ending == ".bat", ending == ".cmd":
 			w.cmdLine(text, at.behind(name))
 			return
-		case ending == ".py" && len(at.via) > 0 && slices.Contains(pythonRunners, at.via[len(at.via)-1]):
+		case pythonFile(program.Text, at):
 			language = "python"
 		}
 		if language != "" {
