@@ -13,6 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/notice"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/internal/shell"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -542,15 +543,18 @@ func (f *past) announcing(marks []mark, now *mark, call string) int {
 	})
 }
 
-// callDigest identifies a call by what it does, since some agents have no IDs, and its announcement and its
-// result may have other inputs.
+// callDigest identifies a call by what it does, since some agents have no IDs, or other names and other
+// spellings of the input in a result than in the announcement.
 func callDigest(ev *grapnel.Event) string {
 	t := match.OrZero(ev.Tool)
-	parts := append([]string{"call", ev.Session.ID, t.CanonicalName()}, t.Commands...)
-	if len(t.Commands) == 0 {
-		parts = append(parts, string(t.Input))
+	if len(t.Commands) > 0 {
+		return shortDigest(append([]string{"call", ev.Session.ID}, t.Commands...)...)
 	}
-	return shortDigest(parts...)
+	input, err := rawjson.Sorted(t.Input)
+	if err != nil {
+		input = string(t.Input)
+	}
+	return shortDigest("call", ev.Session.ID, t.CanonicalName(), input)
 }
 
 // counting returns the steps, as a bit set, that count an event that was blocked, or one that was

@@ -26,6 +26,7 @@ func TestUntilNeedsAnnouncement(t *testing.T) {
 		want   grapnel.Decision
 	}{
 		"announced":                     {[]*grapnel.Event{call("1"), result("1")}, grapnel.None},
+		"announced under another name":  {[]*grapnel.Event{by("run_terminal_cmd", call("1")), result("1")}, grapnel.None},
 		"announced without IDs":         {[]*grapnel.Event{call(""), result("")}, grapnel.None},
 		"only the result":               {[]*grapnel.Event{result("1")}, grapnel.Block},
 		"only the result, without ID":   {[]*grapnel.Event{result("")}, grapnel.Block},
@@ -62,6 +63,11 @@ func announcedPolicy(t *testing.T, hooks string) *limited {
 func write() *grapnel.Event {
 	ev := limitCall("s", "Write", `{"file_path":"a.go"}`, "w")
 	ev.Kind, ev.Tool.Class = grapnel.ToolAfter, grapnel.ClassWrite
+	return ev
+}
+
+func by(tool string, ev *grapnel.Event) *grapnel.Event {
+	ev.Tool.Name = tool
 	return ev
 }
 
