@@ -422,7 +422,7 @@ func (d *deeds) line(script *shell.Script) {
 		}
 	}
 	for _, w := range script.Wrote() {
-		if path := d.write(w.Name); path != "" {
+		if path := d.write(w.Name); path != "" && w.Text.Text != "" { // some of the text is known
 			d.texts[path] = w.Text
 		}
 	}
