@@ -480,6 +480,9 @@ func (f *firing) failed(a *answer, counts OnError) {
 	if f.contract.FailOpen || f.contract.Blocks == BlockingNothing {
 		counts = OnErrorOpen
 	}
+	if _, asking := errors.AsType[seam.Asking](a.err); asking && counts == OnErrorClosed {
+		counts = OnErrorAsk
+	}
 	decision := a.decision
 	switch {
 	case counts == OnErrorClosed, counts == OnErrorAsk && f.contract.Blocks != BlockingAction:

@@ -15,7 +15,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/counts"
 	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/match"
-	"github.com/grapnel-dev/grapnel/internal/room"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -33,9 +32,6 @@ var limitBy = []struct {
 }
 
 const bySession = "session"
-
-// noRoom is a part of the reason why a guard asks.
-const noRoom = "It has no room left to count for this session or hook, so a person decides."
 
 // The shortest and the longest period of a limit.
 const (
@@ -190,9 +186,6 @@ func (l *limit) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, e
 		}
 		return u.bytes(), max(time.Duration(l.Per), sameCall)
 	})
-	if errors.Is(err, room.ErrFull) {
-		return grapnel.Outcome{Decision: grapnel.Ask, Reason: fmt.Sprintf("The limit %q cannot count this call. %s", l.name, noRoom), Message: l.message}, nil
-	}
 	if err = errors.Join(err, broken); err != nil {
 		return grapnel.Outcome{}, err
 	}

@@ -413,3 +413,38 @@ func FuzzReadUsage(f *testing.F) {
 		}
 	})
 }
+
+// A limit or an `after:` whose session has no room left asks a person, and lets other sessions alone.
+func TestNoRoomAsks(t *testing.T) {
+	t.Parallel()
+	for name, rule := range map[string]string{
+		"limit":         "limit: {count: 5, per: 1h, by: [session, tool]}",
+		"closed limit":  "limit: {count: 5, per: 1h, by: [session, tool]}, on_error: closed",
+		"open limit":    "limit: {count: 5, per: 1h, by: [session, tool]}, on_error: open",
+		"earlier event": "after: {event: tool.before, match: {command: a}, by: [session, tool]}, block: no",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			memory := &counts.Memory{}
+			call := did(grapnel.ToolBefore, "a", "1")
+			for i := range counts.MaxKeys {
+				if err := memory.Count(sessionOwner(call), fmt.Sprint(i), func([]byte) ([]byte, time.Duration) { return []byte("x"), time.Hour }); err != nil {
+					t.Fatal(err)
+				}
+			}
+			l := newAfter(t, "  - {name: x, on: tool.before, "+rule+"}\n", memory)
+			want := grapnel.Ask
+			if name == "open limit" {
+				want = grapnel.None
+			}
+			if v := l.fire(call); v.Decision != want {
+				t.Errorf("%v, want %v", v.Decision, want)
+			}
+			other := did(grapnel.ToolBefore, "a", "2")
+			other.Session.ID = "other"
+			if v := l.fire(other); v.Decision != grapnel.None {
+				t.Errorf("another session: %v", v.Decision)
+			}
+		})
+	}
+}

@@ -4,7 +4,6 @@
 package room
 
 import (
-	"errors"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -12,8 +11,16 @@ import (
 	"time"
 )
 
-// ErrFull means that a directory, or the share of an owner, has as many entries as it may have.
-var ErrFull = errors.New("no room is left")
+// ErrFull means that a directory, or the share of an owner, has as many entries as it may have. A guard
+// that fails with it asks a person; see seam.Asking.
+var ErrFull error = full{}
+
+type full struct{}
+
+func (full) Error() string { return "no room is left" }
+
+// Asking implements seam.Asking.
+func (full) Asking() {}
 
 const (
 	look     = 8 // entries that Make checks in a directory that is not full

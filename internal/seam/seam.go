@@ -47,6 +47,13 @@ type Marker[Event, Verdict any] interface {
 	Mark(ctx context.Context, ev *Event, v *Verdict) error
 }
 
+// An Asking error is the failure of a guard that a person can judge. Where its OnError would block, the
+// engine asks instead.
+type Asking interface {
+	error
+	Asking()
+}
+
 // As returns the first T among h and the hooks that h wraps. A hook that wraps another one has the
 // method Unwrap. The engine finds [Checker], [Graceful] and [IDReader] this way, so a wrapper
 // keeps these abilities.

@@ -180,8 +180,8 @@ type listed struct {
 	branches int    // conditions around the loop
 }
 
-// isListed records the files of a loop's variable.
-func (w *walker) isListed(name, glob string) {
+// keepList records the files of a loop's variable.
+func (w *walker) keepList(name, glob string) {
 	if w.lists == nil {
 		w.lists = map[string]listed{}
 	}

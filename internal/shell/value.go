@@ -242,7 +242,7 @@ func (w *walker) looped(l *syntax.WordIter, at *place) {
 				word := w.word(at, item)
 				w.assigns(name, originOf(word))
 				if word.Literal && word.glob {
-					w.isListed(name, word.Text)
+					w.keepList(name, word.Text)
 				}
 			}
 			values = append(values, w.loopedItem(name, item, i < maxValues, at)...)
@@ -290,7 +290,7 @@ func (w *walker) loopedItem(name string, item *syntax.Word, taints bool, at *pla
 		switch {
 		case all != "" && taints:
 			w.set(name, false, all)
-			w.isListed(name, all)
+			w.keepList(name, all)
 			w.isUnsure(name, usualTarget) // files below a known directory
 		case w.readsArgs && w.declares != nil:
 			w.declares.opens = true
@@ -373,7 +373,7 @@ func (w *walker) readVars(name string, args []Word, at *place) {
 			w.assigns(name, originAssigned)
 			if all != "" {
 				w.set(name, false, all)
-				w.isListed(name, all)
+				w.keepList(name, all)
 			}
 		}
 		if text, ok := w.fedText(at); ok {

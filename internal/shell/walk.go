@@ -189,7 +189,7 @@ func (w *walker) simple(cmd syntax.Command, at *place) {
 		}
 		w.loop(func() {
 			if l, ok := c.Loop.(*syntax.WordIter); ok && l.Name != nil && w.lists[l.Name.Value].glob != "" {
-				w.isListed(l.Name.Value, w.lists[l.Name.Value].glob) // under the condition of the loop itself
+				w.keepList(l.Name.Value, w.lists[l.Name.Value].glob) // under the condition of the loop itself
 			}
 			w.stmts(c.Do, at)
 		})
