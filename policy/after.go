@@ -44,11 +44,14 @@ type past struct {
 type sequence interface {
 	grapnel.Matcher
 	made() (*past, error)
-	kinds() []grapnel.Kind // kinds of the events that can begin or cancel a step
+	kinds() []grapnel.Kind                              // kinds of the events that can begin or cancel a step
+	mayMark(ev *grapnel.Event, v *grapnel.Verdict) bool // reports false only for events that can do neither
 	countIn(Counter)
 }
 
 func (f *past) made() (*past, error) { return f, nil }
+
+func (f *past) mayMark(*grapnel.Event, *grapnel.Verdict) bool { return true }
 
 func (f *past) countIn(c Counter) { f.counter = c }
 
@@ -365,7 +368,7 @@ func (*marker) ReadsID() {}
 
 // Match reports whether an event begins or cancels a step.
 func (k *marker) Match(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
-	if s, pack := k.of.(packSequence); pack && !s.mayMark(ev, v) {
+	if !k.of.mayMark(ev, v) {
 		return false, nil
 	}
 	f, err := k.of.made()
@@ -848,4 +851,37 @@ func (p *fileParser) comparable(h *policyfile.Hook, n *yaml.Node) {
 			}
 		}
 	}
+}
+
+// checks returns one check for each `after:` step.
+func (f *past) checks(ev *grapnel.Event) []match.Check {
+	kept, err := counted(f.counter, f.owner(ev), f.key(ev))
+	if err != nil {
+		return nil
+	}
+	marks, err := readMarks(kept, len(f.steps))
+	if err != nil {
+		return nil
+	}
+	marks = f.age(marks)
+	missing := f.missing(marks, ev)
+	var checks []match.Check
+	for i := range f.steps {
+		checks = append(checks, match.Check{
+			Key: "after[" + strconv.Itoa(i) + "]", Want: []string{f.steps[i].describe()}, Got: f.happenings(marks, i, ev), OK: missing < 0 || i < missing,
+		})
+	}
+	return checks
+}
+
+// happenings returns, for each mark of a step, how long ago the event was.
+func (f *past) happenings(marks []mark, i int, ev *grapnel.Event) (got []string) {
+	self := f.markOf(ev)
+	for j := range marks {
+		if f.counts(&marks[j], i, &self, ev) {
+			ago := policyfile.FormatDuration(time.Duration(self.at - marks[j].at).Truncate(time.Second))
+			got = append(got, strings.Join([]string{string(marks[j].kind), ago, "ago"}, " "))
+		}
+	}
+	return got
 }

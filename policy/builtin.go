@@ -8,7 +8,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -19,7 +18,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/home"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
-	"github.com/grapnel-dev/grapnel/systems"
 )
 
 // defaultFile returns the name of the output file of a hook that does not set one.
@@ -204,30 +202,6 @@ func summaryOf(h *policyfile.Hook, spec *grapnel.Spec, newCommand func(policyfil
 	}
 	spec.Hook = builtin.SessionSummary(builtin.Conversations{Newest: builtin.Transcript}, ask, write).Hook
 	return nil
-}
-
-// bundled returns the hooks that the systems of a policy's `load:` start themselves. They observe, and
-// write into Grapnel's state directory, so a project's policy does not start them. A session summary
-// of the policy replaces the system's.
-func (req Request) bundled(policy *policyfile.Policy, source grapnel.Source) (specs []grapnel.Spec) {
-	if req.State == "" || ofProject(source.Scope) {
-		return nil
-	}
-	summary := slices.ContainsFunc(policy.Hooks, func(h policyfile.Hook) bool { return h.Builtin != nil && h.Builtin.Name == policyfile.BuiltinSummary })
-	for _, l := range policy.Load {
-		f := systems.Find(l.Format.Text)
-		if f.Start == nil || req.seen[f.Name] {
-			continue
-		}
-		req.seen[f.Name] = true // the first policy starts them
-		specs = append(specs, f.Start(req.State, !summary)...)
-	}
-	for i := range specs {
-		specs[i].Source, specs[i].Phase = source, grapnel.PhaseObserve
-	}
-	return slices.DeleteFunc(specs, func(s grapnel.Spec) bool { // the policy's own names come first
-		return slices.ContainsFunc(policy.Hooks, func(h policyfile.Hook) bool { return h.Name == s.Name })
-	})
 }
 
 // asked returns the dialect of a session summary program: the program reads a prompt from stdin and

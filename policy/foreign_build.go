@@ -29,7 +29,7 @@ import (
 // buildForeign builds the Specs of the hooks in an entry's files. dir is the directory of the
 // policy file. trust is nil if the files need no trust. Hooks that cannot be built are skipped.
 // rows has one element per file and counts its hooks.
-func (req Request) buildForeign(f *hookfiles.Format, policy *policyfile.Policy, trust *Trust, dir string, files []hookfiles.File, hooks []hookfiles.Hook) (specs []grapnel.Spec, rows []Loaded) { //nolint:gocognit // a hook can be skipped for several reasons, which share its row
+func (ld *loader) buildForeign(f *hookfiles.Format, policy *policyfile.Policy, trust *Trust, dir string, files []hookfiles.File, hooks []hookfiles.Hook) (specs []grapnel.Spec, rows []Loaded) { //nolint:gocognit // a hook can be skipped for several reasons, which share its row
 	rows = make([]Loaded, len(files))
 	rules := f.PresetRow()
 	preset, _ := grapnel.FindPreset(rules.Name)
@@ -39,7 +39,7 @@ func (req Request) buildForeign(f *hookfiles.Format, policy *policyfile.Policy, 
 		if h.Off {
 			continue
 		}
-		if !req.fits(h) {
+		if !ld.fits(h) {
 			row.Hooks++
 			continue
 		}
@@ -47,7 +47,7 @@ func (req Request) buildForeign(f *hookfiles.Format, policy *policyfile.Policy, 
 			h.Complete(h)
 			h.Complete = nil
 		}
-		spec, err := req.foreignSpec(policy, trust, dir, h, file.Source)
+		spec, err := ld.foreignSpec(policy, trust, dir, h, file.Source)
 		if err != nil {
 			row.Errors = append(row.Errors, &policyfile.Error{File: file.Path, Line: h.Line, Col: min(h.Line, 1), Msg: fmt.Sprintf("hook %q: %v", h.Name, err)})
 			continue
@@ -104,23 +104,23 @@ func (req Request) buildForeign(f *hookfiles.Format, policy *policyfile.Policy, 
 
 // fits reports whether a hook may run at the event that the Set is used for. At events with notices,
 // every hook is built, because a notice names those that cannot be.
-func (req Request) fits(h *hookfiles.Hook) bool {
-	if req.about == nil || notice.Shows(req.about.Kind) {
+func (ld *loader) fits(h *hookfiles.Hook) bool {
+	if ld.about == nil || notice.Shows(ld.about.Kind) {
 		return true
 	}
-	if !slices.Contains(h.On, req.about.Kind) {
+	if !slices.Contains(h.On, ld.about.Kind) {
 		return false
 	}
-	if h.Matcher == nil || h.Reads && req.Event == nil {
+	if h.Matcher == nil || h.Reads && ld.Event == nil {
 		return true
 	}
-	ok, err := h.Matcher.Match(req.about, nil)
+	ok, err := h.Matcher.Match(ld.about, nil)
 	return ok || err != nil
 }
 
 // foreignSpec builds the Spec of one hook. Spec.Hook is nil if the request has no function for its
 // kind.
-func (req Request) foreignSpec(policy *policyfile.Policy, trust *Trust, dir string, h *hookfiles.Hook, source grapnel.Source) (spec grapnel.Spec, err error) {
+func (ld *loader) foreignSpec(policy *policyfile.Policy, trust *Trust, dir string, h *hookfiles.Hook, source grapnel.Source) (spec grapnel.Spec, err error) {
 	for _, kind := range h.On {
 		if !kind.Known() && !kind.Native() {
 			return spec, fmt.Errorf("unknown event %q", kind)
@@ -129,37 +129,37 @@ func (req Request) foreignSpec(policy *policyfile.Policy, trust *Trust, dir stri
 	if h.Run != nil && h.Run.Scope == grapnel.ScopePlugin && source.Scope == grapnel.ScopeUser {
 		source.Scope = grapnel.ScopePlugin // a plugin of the user has fewer rights than the user
 	}
-	if it := req.ruling.of(source.File); ofProject(source.Scope) {
+	if it := ld.ruling.of(source.File); ofProject(source.Scope) {
 		switch {
 		case h.Run != nil && it&mayRun == 0:
 			return spec, errors.New(notGranted(startPrograms))
 		case h.Webhook != nil && it&mayHTTP == 0:
 			return spec, errors.New(notGranted(reachServers))
 		}
-		defer func() { spec.MayAllow = it&mayAllow != 0 && !req.noAllow }()
+		defer func() { spec.MayAllow = it&mayAllow != 0 && !ld.noAllow }()
 	}
 	switch {
 	case h.Handler != nil:
-		spec, err = hookSpec(&h.Hook, source, req.facts)
+		spec, err = hookSpec(&h.Hook, source, ld.facts)
 		spec.Hook, spec.Phase = h.Handler, h.Phase
 	case h.Webhook != nil:
-		if spec, err = hookSpec(&h.Hook, source, req.facts); err != nil || req.Webhook == nil {
+		if spec, err = hookSpec(&h.Hook, source, ld.facts); err != nil || ld.Webhook == nil {
 			return spec, err
 		}
 		w := *h.Webhook
 		w.Name = cmp.Or(w.Name, source.Name+"::"+h.Name)
 		spec.Phase = grapnel.PhaseObserve
-		spec.Hook, err = req.Webhook(w)
-	case h.Run != nil && req.Command == nil:
+		spec.Hook, err = ld.Webhook(w)
+	case h.Run != nil && ld.Command == nil:
 	case h.Run != nil:
-		run, newCommand := *h.Run, req.Command
+		run, newCommand := *h.Run, ld.Command
 		run.Name = h.Name
 		if trust != nil {
 			newCommand = trust.command(newCommand, source.Name+"::")
 		}
 		plain := h.Hook
 		plain.Run = &run
-		b := &builder{Policy: &policyfile.Policy{Strict: policy.Strict}, facts: req.facts}
+		b := &builder{Policy: &policyfile.Policy{Strict: policy.Strict}, facts: ld.facts}
 		b.newCommand = func(c policyfile.Command) grapnel.Hook {
 			if h.Start != nil {
 				c.Title, c.Args = strings.Join(c.Args, " "), h.Start
@@ -172,7 +172,7 @@ func (req Request) foreignSpec(policy *policyfile.Policy, trust *Trust, dir stri
 		spec, err = b.spec(&plain, source)
 		spec.Timeout = time.Duration(h.Timeout)
 	default:
-		spec, err = buildRule(&h.Hook, source, req.facts)
+		spec, err = buildRule(&h.Hook, source, ld.facts)
 	}
 	return spec, err
 }
@@ -293,21 +293,21 @@ func (e *entry) settle(last func(*candidate) []byte, brief bool) {
 
 // loadForeign loads the files of a policy's `load:` key. If trust is nil, it loads their current
 // content, otherwise the trusted content.
-func (req Request) loadForeign(file File, policy *policyfile.Policy, trust *Trust) (specs []grapnel.Spec, rows []Loaded) {
+func (ld *loader) loadForeign(file File, policy *policyfile.Policy, trust *Trust) (specs []grapnel.Spec, rows []Loaded) {
 	for i := range policy.Load {
 		l := &policy.Load[i]
 		key := entryKey{file, i, l.Format.Text, l.File}
-		e := req.entries[key]
+		e := ld.entries[key]
 		if e == nil {
-			e = req.entry(file, l, i, trust)
-			if req.entries != nil {
-				req.entries[key] = e
+			e = ld.entry(file, l, i, trust)
+			if ld.entries != nil {
+				ld.entries[key] = e
 			}
 		}
 		// Skip files that another source already loaded. This must happen after all files are read,
 		// because the names of the other files and their pinned programs depend on the full list.
-		req.skipSeen(e)
-		more, counted := req.buildForeign(e.format, policy, trust, filepath.Dir(file.Path), e.in, e.Hooks)
+		ld.skipSeen(e)
+		more, counted := ld.buildForeign(e.format, policy, trust, filepath.Dir(file.Path), e.in, e.Hooks)
 		if e.format.PresetRow().Unite {
 			for j := range more {
 				more[j].Unite = fmt.Sprintf("%s load[%d]", file.Path, i)
@@ -341,22 +341,22 @@ type entryKey struct {
 }
 
 // entry finds and parses the files of an entry.
-func (req Request) entry(file File, l *policyfile.LoadFrom, i int, trust *Trust) *entry {
+func (ld *loader) entry(file File, l *policyfile.LoadFrom, i int, trust *Trust) *entry {
 	e := &entry{format: systems.Find(l.Format.Text)}
 	last := func(*candidate) []byte { return nil }
-	snaps, kept := snapshots{dir: req.Snapshots}, keptEntry{}
+	snaps, kept := snapshots{dir: ld.Snapshots}, keptEntry{}
 	switch {
 	case trust != nil:
-		e.files = req.trusted(file, l, i, trust)
+		e.files = ld.trusted(file, l, i, trust)
 	case file.Root: // snapshots are writable by the user, so they are not used
 		kept = snaps.entry(file.Path, l)
-		e.files = req.withLast(file, e.format, req.find(file, l), &keptEntry{}, last)
+		e.files = ld.withLast(file, e.format, ld.find(file, l), &keptEntry{}, last)
 	default:
 		kept = snaps.entry(file.Path, l)
 		last = func(c *candidate) []byte { return snaps.foreign(c.Source.Name, kept.digest(c.Path)).Data }
-		e.files = req.withLast(file, e.format, req.find(file, l), &kept, last)
+		e.files = ld.withLast(file, e.format, ld.find(file, l), &kept, last)
 	}
-	e.settle(last, req.about != nil)
+	e.settle(last, ld.about != nil)
 	if trust == nil {
 		snaps.keepEntry(&kept, e)
 	}
@@ -365,33 +365,33 @@ func (req Request) entry(file File, l *policyfile.LoadFrom, i int, trust *Trust)
 
 // skipSeen switches off the hooks of files that another source already loaded, and marks the others
 // as loaded.
-func (req Request) skipSeen(e *entry) {
+func (ld *loader) skipSeen(e *entry) {
 	for _, c := range e.files {
-		if req.seen[c.called()] {
-			req.seen[c.Source.Name] = true
+		if ld.seen[c.called()] {
+			ld.seen[c.Source.Name] = true
 		}
 	}
 	for j := range e.Hooks {
-		e.Hooks[j].Off = req.seen[e.in[e.Hooks[j].FileIndex].Source.Name]
+		e.Hooks[j].Off = ld.seen[e.in[e.Hooks[j].FileIndex].Source.Name]
 	}
-	e.files = slices.DeleteFunc(e.files, func(c *candidate) bool { return req.seen[c.Source.Name] })
+	e.files = slices.DeleteFunc(e.files, func(c *candidate) bool { return ld.seen[c.Source.Name] })
 	for _, c := range e.files {
-		req.seen[c.Source.Name], req.seen[c.called()] = true, true
+		ld.seen[c.Source.Name], ld.seen[c.called()] = true, true
 	}
 }
 
 // withLast adds files that existed before and were deleted. Files that cannot be read get their
 // last valid content.
-func (req Request) withLast(file File, f *hookfiles.Format, found []*candidate, kept *keptEntry, last func(*candidate) []byte) []*candidate {
+func (ld *loader) withLast(file File, f *hookfiles.Format, found []*candidate, kept *keptEntry, last func(*candidate) []byte) []*candidate {
 	for _, k := range kept.Files {
 		if !slices.ContainsFunc(found, func(c *candidate) bool { return c.Path == k.Path }) {
-			c := req.candidate(f, file, k.Path, k.Name)
+			c := ld.candidate(f, file, k.Path, k.Name)
 			c.state, c.err = Gone, &policyfile.Error{File: k.Path, Msg: goneNow}
 			found = append(found, c)
 		}
 	}
 	for _, c := range found {
-		if c.unsettled && req.Settled {
+		if c.unsettled && ld.Settled {
 			if old := last(c); old != nil {
 				c.content(old)
 			}
@@ -466,16 +466,16 @@ func listed(errs []*policyfile.Error) string {
 
 // trusted lists the foreign files of a project's policy: the trusted files with their trusted
 // content, and files that were added later.
-func (req Request) trusted(file File, l *policyfile.LoadFrom, i int, trust *Trust) []*candidate {
-	now := req.find(file, l)
+func (ld *loader) trusted(file File, l *policyfile.LoadFrom, i int, trust *Trust) []*candidate {
+	now := ld.find(file, l)
 	var all []*candidate
 	for _, pin := range trust.Loads {
 		if pin.Entry != i {
 			continue
 		}
-		c := req.candidate(systems.Find(l.Format.Text), file, pin.Path, pin.Name)
+		c := ld.candidate(systems.Find(l.Format.Text), file, pin.Path, pin.Name)
 		c.state = Trusted
-		data, err := req.Trusts.Content(pin.SHA256)
+		data, err := ld.Trusts.Content(pin.SHA256)
 		if err != nil {
 			c.state, c.err = Broken, &policyfile.Error{File: pin.Path, Msg: err.Error(), Hint: fmt.Sprintf("run \"grapnel trust %s\" again", file.Path)}
 			all = append(all, c)
@@ -507,51 +507,52 @@ func (req Request) trusted(file File, l *policyfile.LoadFrom, i int, trust *Trus
 // LoadSource returns the hooks of a source at the given digest. It reads the stored content, not
 // the current files. A project's source must still be trusted.
 func LoadSource(req Request, source grapnel.Source) ([]grapnel.Spec, error) {
-	req.facts = &match.FactCache{Clock: req.Now}
+	ld := &loader{Request: req, facts: &match.FactCache{Clock: req.Now}}
 	name := strings.TrimSuffix(strings.TrimSuffix(source.Name, source.File), ":")
 	if !slices.Contains(systems.Names, name) {
-		return req.loadPolicySource(source)
+		return ld.loadPolicySource(source)
 	}
-	return req.loadForeignSource(source)
+	return ld.loadForeignSource(source)
 }
 
-func (req Request) loadForeignSource(source grapnel.Source) ([]grapnel.Spec, error) {
+func (ld *loader) loadForeignSource(source grapnel.Source) ([]grapnel.Spec, error) {
 	f := systems.Find(strings.TrimSuffix(strings.TrimSuffix(source.Name, source.File), ":"))
 	file, policy, c := File{Path: source.File, Scope: source.Scope}, &policyfile.Policy{}, (*candidate)(nil)
-	trust, pin := req.Trusts.naming(source)
+	trust, pin := ld.Trusts.naming(source)
 	switch {
 	case trust != nil:
 		file.Path = trust.File
-		data, err := req.Trusts.Content(pin.SHA256)
+		data, err := ld.Trusts.Content(pin.SHA256)
 		if err != nil {
 			return nil, err
 		}
-		c = req.candidate(f, file, pin.Path, pin.Name)
+		c = ld.candidate(f, file, pin.Path, pin.Name)
 		c.content(data)
 	default:
-		kept := snapshots{dir: req.Snapshots}.foreign(source.Name, source.Digest)
+		kept := snapshots{dir: ld.Snapshots}.foreign(source.Name, source.Digest)
 		if kept.Data == nil {
 			return nil, fmt.Errorf("the content %s of %s is no longer stored", source.Digest, source.File)
 		}
 		file.Path = kept.Policy
-		c = req.candidate(f, file, source.File, kept.Name)
+		c = ld.candidate(f, file, source.File, kept.Name)
 		c.content(kept.Data)
 	}
 	e := &entry{format: f, files: []*candidate{c}}
 	e.settle(func(*candidate) []byte { return nil }, false)
-	specs, _ := req.buildForeign(f, policy, trust, filepath.Dir(file.Path), e.in, e.Hooks)
+	specs, _ := ld.buildForeign(f, policy, trust, filepath.Dir(file.Path), e.in, e.Hooks)
 	return specs, nil
 }
 
-func (req Request) loadPolicySource(source grapnel.Source) ([]grapnel.Spec, error) {
+func (ld *loader) loadPolicySource(source grapnel.Source) ([]grapnel.Spec, error) {
 	file := File{Path: source.File, Scope: source.Scope, Must: true}
 	if ofProject(source.Scope) {
-		trust, err := req.Trusts.Of(source.File)
+		trust, err := ld.Trusts.Of(source.File)
 		if err != nil {
 			return nil, err
 		}
 		file.Trust = trust != nil // without trust, the file was named on a command line
 	}
+	req := ld.Request
 	req.Files, req.Frozen = []File{file}, map[string]string{source.File: source.Digest}
 	var specs []grapnel.Spec
 	for _, spec := range Load(req).Specs {

@@ -45,19 +45,19 @@ type candidate struct {
 
 // find lists the files of an entry without duplicates, in the order in which the system reads them.
 // A file that cannot be read has err set and no data.
-func (req Request) find(file File, l *policyfile.LoadFrom) []*candidate { //nolint:gocognit // a place may be missing, unreadable or outside, and all add to one list
+func (ld *loader) find(file File, l *policyfile.LoadFrom) []*candidate { //nolint:gocognit // a place may be missing, unreadable or outside, and all add to one list
 	f := systems.Find(l.Format.Text)
 	dir := filepath.Dir(file.Path)
-	own := placesOf(f, file.Scope, req.home(), dir)
+	own := placesOf(f, file.Scope, ld.home(), dir)
 	places := own
 	if l.File != "" {
 		name, at := l.File, dir
 		if rest, ok := strings.CutPrefix(name, "~"); ok && (rest == "" || rest[0] == '/') {
-			name, at = "."+rest, req.home()
+			name, at = "."+rest, ld.home()
 		}
 		place := namedPlace(f, name, at)
 		if ofProject(file.Scope) && place.dir != dir && !below(dir, place.dir) {
-			return []*candidate{req.broken(f, file, filepath.Join(place.dir, place.patterns[0]), outside)}
+			return []*candidate{ld.broken(f, file, filepath.Join(place.dir, place.patterns[0]), outside)}
 		}
 		places = []foreignPlace{place}
 	}
@@ -66,11 +66,11 @@ func (req Request) find(file File, l *policyfile.LoadFrom) []*candidate { //noli
 		for _, pattern := range place.patterns {
 			names, err := globFiles(place.dir, pattern)
 			if whole := filepath.Join(place.dir, filepath.FromSlash(pattern)); err != nil && !has(all, whole) {
-				all = append(all, req.broken(f, file, whole, readfile.Reason(err)))
+				all = append(all, ld.broken(f, file, whole, readfile.Reason(err)))
 			}
 			for _, name := range names {
-				c := req.candidate(f, file, filepath.Join(place.dir, filepath.FromSlash(name)), name)
-				if c.read(req); c.state == Absent && !place.must {
+				c := ld.candidate(f, file, filepath.Join(place.dir, filepath.FromSlash(name)), name)
+				if c.read(); c.state == Absent && !place.must {
 					continue
 				}
 				c.real = match.RealPath(c.Path)
@@ -81,7 +81,7 @@ func (req Request) find(file File, l *policyfile.LoadFrom) []*candidate { //noli
 					c.Own, c.WorkDir = true, own[i].where
 				}
 				if ofProject(file.Scope) && c.err == nil && !below(match.RealPath(dir), c.real) {
-					c = req.broken(f, file, c.Path, outside)
+					c = ld.broken(f, file, c.Path, outside)
 				}
 				all = append(all, c)
 			}
@@ -94,19 +94,19 @@ func has(all []*candidate, path string) bool {
 	return slices.ContainsFunc(all, func(c *candidate) bool { return c.Path == path })
 }
 
-func (req Request) candidate(f *hookfiles.Format, file File, path, name string) *candidate {
+func (ld *loader) candidate(f *hookfiles.Format, file File, path, name string) *candidate {
 	source := grapnel.Source{Name: f.Name + ":" + path, Scope: file.Scope, File: path}
 	return &candidate{File: hookfiles.File{Path: path, Name: name, Source: source}, state: Valid, root: file.Root}
 }
 
 // broken returns a candidate in state Broken with an error message.
-func (req Request) broken(f *hookfiles.Format, file File, path, msg string) *candidate {
-	c := req.candidate(f, file, path, filepath.Base(path))
+func (ld *loader) broken(f *hookfiles.Format, file File, path, msg string) *candidate {
+	c := ld.candidate(f, file, path, filepath.Base(path))
 	c.state, c.err = Broken, &policyfile.Error{File: path, Msg: msg}
 	return c
 }
 
-func (c *candidate) read(req Request) {
+func (c *candidate) read() {
 	if strings.ContainsFunc(c.Path, unicode.IsControl) { // a control character could falsify messages and the input of digests
 		c.state, c.err = Broken, &policyfile.Error{File: c.Path, Msg: "has a control character in its name"}
 		return
@@ -219,9 +219,9 @@ func ofProject(scope grapnel.Scope) bool {
 const outside = "is outside the directory of the policy: a project can only load its own files"
 
 // home returns the home directory for user files.
-func (req Request) home() string {
-	if req.Home != "" {
-		return req.Home
+func (ld *loader) home() string {
+	if ld.Home != "" {
+		return ld.Home
 	}
 	return home.Known()
 }

@@ -36,7 +36,7 @@ func (x *Examined) loads() []*policyfile.Error { //nolint:gocognit // each error
 	for i := range x.Policy.Load {
 		l := &x.Policy.Load[i]
 		e := &entry{format: systems.Find(l.Format.Text)}
-		for _, c := range (Request{}).find(file, l) {
+		for _, c := range (&loader{}).find(file, l) {
 			if c.err != nil {
 				return []*policyfile.Error{c.err}
 			}

@@ -133,8 +133,8 @@ func notGranted(what string) string {
 
 // vouched returns a trust that needed no prompt, if a user or managed policy still lists its
 // digest. Work that was queued while the trust was valid keeps it.
-func (req Request) vouched(trust *Trust) *Trust {
-	if req.Frozen[trust.File] != "" || req.ruling.vouchesFor(trust.File, trust.Digest()) {
+func (ld *loader) vouched(trust *Trust) *Trust {
+	if ld.Frozen[trust.File] != "" || ld.ruling.vouchesFor(trust.File, trust.Digest()) {
 		return trust
 	}
 	return nil
@@ -153,13 +153,13 @@ func (r *ruling) vouchesFor(path, digest string) bool {
 // Vouches reports whether a user or managed policy among the files of the request lists the digest
 // of a project's policy. Such a policy is trusted without a prompt.
 func (req Request) Vouches(file, digest string) bool {
-	req.ruling, req.facts, req.seen = &ruling{}, &match.FactCache{}, map[string]bool{}
+	ld := loader{Request: req, ruling: &ruling{}, facts: &match.FactCache{}, seen: map[string]bool{}}
 	for _, f := range strongestFirst(req.Files) {
-		if got := req.load(f); got.policy != nil {
-			req.ruling.add(f, got.policy.Policy)
+		if got := ld.load(f); got.policy != nil {
+			ld.ruling.add(f, got.policy.Policy)
 		}
 	}
-	return req.ruling.vouchesFor(file, digest)
+	return ld.ruling.vouchesFor(file, digest)
 }
 
 // means reports whether a pattern matches a file or its directory. It must match both the path

@@ -136,13 +136,13 @@ func AcrossSessions(specs []grapnel.Spec) bool {
 
 // blocksAlways reports whether a rule blocks every event that it matches.
 func blocksAlways(s *grapnel.Spec) bool {
-	switch hook := s.Hook.(type) {
-	case decide:
-		return hook.Decision == grapnel.Block
-	case *packHook:
-		return hook.Decide == grapnel.Block
-	}
-	return false
+	hook, ok := s.Hook.(decider)
+	return ok && hook.Always() == grapnel.Block
+}
+
+// A decider is a hook that decides the same about each event that it matches.
+type decider interface {
+	Always() grapnel.Decision // none = it decides nothing
 }
 
 // ReadsID marks that the hook reads the event's ID: an action that is reported twice in one firing

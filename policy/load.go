@@ -18,8 +18,10 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/redact"
+	"github.com/grapnel-dev/grapnel/internal/secret"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
+	"github.com/grapnel-dev/grapnel/systems"
 	"github.com/grapnel-dev/grapnel/systems/hookfiles"
 )
 
@@ -70,14 +72,6 @@ type Request struct {
 	// are next to the policy file.
 	Home    string                                         // empty = the home directory in the user database
 	Webhook func(policyfile.Webhook) (grapnel.Hook, error) // builds the hook of a webhook address; nil = they are skipped
-
-	ruling  *ruling             // rules of managed and user policies about other policies; nil = no rules
-	early   *match.Facts        // facts of Event; nil = the Set is for all events
-	about   *grapnel.Event      // as Event, but not nil when hooks are loaded that match only after a change
-	entries map[entryKey]*entry // what was read for about
-	facts   *match.FactCache    // shared by all packs and files, so that each shell line is parsed once
-	seen    map[string]bool     // foreign sources already loaded: each is loaded once, with the strongest scope
-	noAllow bool                // NoAllow of the current file
 }
 
 // State is the result of loading a file.
@@ -182,46 +176,59 @@ func (s *Set) forward(targets []policyfile.Forward) {
 // without valid content blocks tool calls, because its rules are unknown. Prompts and stops are
 // never blocked for this reason.
 func Load(req Request) Set {
+	ld := loader{Request: req, about: req.Event}
 	if req.Event != nil {
-		req.about, req.entries = req.Event, map[entryKey]*entry{}
+		ld.entries = map[entryKey]*entry{}
 	}
-	set := req.loadAll()
-	if req.Event != nil && changesEvent(set.Specs, req.Event) {
-		req.Event = nil // skipped hooks may match the changed event
-		return req.loadAll()
+	set := ld.loadAll()
+	if ld.Event != nil && changesEvent(set.Specs, ld.Event) {
+		ld.Event, ld.early = nil, nil // skipped hooks may match the changed event
+		return ld.loadAll()
 	}
 	return set
 }
 
-func (req Request) loadAll() Set { //nolint:gocognit // the order of the steps is the order of precedence of the files
+// A loader is the state of loading the files of one Request.
+type loader struct {
+	Request
+	facts   *match.FactCache    // shared by all packs and files, so that each shell line is parsed once
+	early   *match.Facts        // facts of Event; nil = the Set is for all events
+	about   *grapnel.Event      // as Event, but not nil when hooks are loaded that match only after a change
+	entries map[entryKey]*entry // what was read for about
+	ruling  *ruling             // rules of managed and user policies about other policies; nil = no rules
+	seen    map[string]bool     // foreign sources already loaded: each is loaded once, with the strongest scope
+	noAllow bool                // NoAllow of the current file
+}
+
+func (ld *loader) loadAll() Set { //nolint:gocognit // the order of the steps is the order of precedence of the files
 	var set Set
-	req.facts = &match.FactCache{Clock: req.Now, Announced: req.Announced}
-	if req.Counter == nil {
-		req.Counter = &counts.Memory{}
+	ld.facts = &match.FactCache{Clock: ld.Now, Announced: ld.Announced}
+	if ld.Counter == nil {
+		ld.Counter = &counts.Memory{}
 	}
-	recorder := &pastRecorder{past: &sessionPast{req.Counter, req.facts.Now()}, facts: req.facts}
-	req.facts.Past, req.facts.Session = recorder.past.of, recorder.past.files
-	if req.Event != nil {
-		req.early = req.facts.Early(req.Event)
+	recorder := &pastRecorder{past: &sessionPast{ld.Counter, ld.facts.Now()}, facts: ld.facts}
+	ld.facts.Past, ld.facts.Session = recorder.past.of, recorder.past.files
+	if ld.Event != nil {
+		ld.early = ld.facts.Early(ld.Event)
 	}
-	req.ruling = &ruling{}
-	if !readfile.Exists(string(req.Trusts)) {
-		req.Trusts = "" // no trust was ever stored
+	ld.ruling = &ruling{}
+	if !readfile.Exists(string(ld.Trusts)) {
+		ld.Trusts = "" // no trust was ever stored
 	}
-	req.seen = map[string]bool{}
-	set.Specs = req.always()
+	ld.seen = map[string]bool{}
+	set.Specs = ld.always()
 	var ignored []string
 	var redacts []*policyfile.Redact
 	foreign := map[string]bool{} // sources of files of other systems
-	for _, file := range strongestFirst(req.Files) {
-		if req.ruling.only != "" && file.Scope > grapnel.ScopeManaged {
+	for _, file := range strongestFirst(ld.Files) {
+		if ld.ruling.only != "" && file.Scope > grapnel.ScopeManaged {
 			if readfile.Exists(file.Path) {
 				ignored = append(ignored, file.Path)
 				set.Files = append(set.Files, Loaded{File: file.Path, Scope: file.Scope.String(), State: Ignored})
 			}
 			continue
 		}
-		got := req.load(file)
+		got := ld.load(file)
 		loaded := got.loaded
 		loaded.Notice = policyfile.OneLine(loaded.Notice)
 		if got.policy != nil {
@@ -242,7 +249,7 @@ func (req Request) loadAll() Set { //nolint:gocognit // the order of the steps i
 			}
 			continue
 		}
-		req.ruling.add(file, got.policy.Policy)
+		ld.ruling.add(file, got.policy.Policy)
 		if p := got.policy; p.unsettled || len(p.Load) > 0 || p.Secrets != nil && len(p.Secrets.Files) > 0 || got.trust != nil && len(got.trust.Pins) > 0 {
 			set.Unsteady = true
 		}
@@ -263,25 +270,25 @@ func (req Request) loadAll() Set { //nolint:gocognit // the order of the steps i
 		}
 		set.hide(got.policy.Secrets)
 		addReach(&set.Reach, got.policy.Policy, file.Path)
-		if len(got.policy.Load) > 0 && req.Frozen[file.Path] == "" {
+		if len(got.policy.Load) > 0 && ld.Frozen[file.Path] == "" {
 			if got.trust != nil {
 				file.Must = false
 			}
-			req.noAllow = file.NoAllow
-			specs, rows := req.loadForeign(file, got.policy.Policy, got.trust)
+			ld.noAllow = file.NoAllow
+			specs, rows := ld.loadForeign(file, got.policy.Policy, got.trust)
 			for i := range specs {
 				foreign[specs[i].Source.Name] = true
 			}
 			set.Specs, set.Files = append(set.Specs, specs...), append(set.Files, rows...)
 		}
 	}
-	if req.ruling.only != "" {
-		set.OnlyManaged = fmt.Sprintf("grapnel: %s allows only managed policies", req.ruling.only)
+	if ld.ruling.only != "" {
+		set.OnlyManaged = fmt.Sprintf("grapnel: %s allows only managed policies", ld.ruling.only)
 		if len(ignored) > 0 {
 			set.OnlyManaged += ", so these policies are not in force: " + strings.Join(ignored, ", ")
 		}
 		set.OnlyManaged = policyfile.OneLine(set.OnlyManaged + ".")
-		spec := notice.For(grapnel.Source{Name: req.ruling.only, Scope: grapnel.ScopeManaged, File: req.ruling.only}, set.OnlyManaged)
+		spec := notice.For(grapnel.Source{Name: ld.ruling.only, Scope: grapnel.ScopeManaged, File: ld.ruling.only}, set.OnlyManaged)
 		spec.Name = "use-only-managed" // the file may have a notice of its own
 		spec.On = []grapnel.Kind{grapnel.SessionStart}
 		set.Specs = append(set.Specs, spec)
@@ -290,7 +297,7 @@ func (req Request) loadAll() Set { //nolint:gocognit // the order of the steps i
 	if recorder.source != nil {
 		set.Specs = append(set.Specs, recorder.spec())
 	}
-	set.Specs = together(set.Specs, req.Counter)
+	set.Specs = together(set.Specs, ld.Counter)
 	return set
 }
 
@@ -319,16 +326,16 @@ type inForce struct {
 	trust  *Trust        // nil = the file needs no trust
 }
 
-func (req Request) load(file File) inForce {
+func (ld *loader) load(file File) inForce {
 	if file.Trust {
-		return req.loadTrusted(file)
+		return ld.loadTrusted(file)
 	}
 	loaded := Loaded{File: file.Path, Scope: file.Scope.String(), State: Valid}
-	snaps := snapshots{dir: req.Snapshots}
-	if req.Content[file.Path] != nil {
+	snaps := snapshots{dir: ld.Snapshots}
+	if ld.Content[file.Path] != nil {
 		snaps.dir = ""
 	}
-	policy, digest, errs := req.read(file, snaps)
+	policy, digest, errs := ld.read(file, snaps)
 	if file.Root {
 		snaps.dir = ""
 	}
@@ -337,7 +344,7 @@ func (req Request) load(file File) inForce {
 		loaded.State = Absent
 		return inForce{loaded: loaded}
 	case errs == nil:
-		specs, err := req.build(file, policy, digest)
+		specs, err := ld.build(file, policy, digest)
 		if err == nil {
 			loaded.Digest, loaded.Hooks, loaded.strict = digest, len(specs)+policy.skipped, policy.Strict
 			return inForce{specs: specs, loaded: loaded, policy: policy}
@@ -348,9 +355,9 @@ func (req Request) load(file File) inForce {
 	if errs[0].Msg == noSuchFile {
 		loaded.State = Gone
 	}
-	if digest := snaps.last(file.Path); digest != "" && req.Frozen[file.Path] == "" {
-		if old := snaps.read(digest, req.early); old != nil {
-			if specs, err := req.build(file, old, digest); err == nil {
+	if digest := snaps.last(file.Path); digest != "" && ld.Frozen[file.Path] == "" {
+		if old := snaps.read(digest, ld.early); old != nil {
+			if specs, err := ld.build(file, old, digest); err == nil {
 				loaded.Digest, loaded.Hooks, loaded.strict = digest, len(specs)+old.skipped, old.Strict
 				loaded.Notice = fmt.Sprintf("grapnel: %v; its last valid content stays active. Run \"grapnel check\".", errs[0])
 				if loaded.State == Gone {
@@ -366,9 +373,9 @@ func (req Request) load(file File) inForce {
 
 // read returns the policy in a file, from its snapshot if one exists. If the file does not exist,
 // all results are zero.
-func (req Request) read(file File, snaps snapshots) (*loadedPolicy, string, []*policyfile.Error) {
-	if digest := req.Frozen[file.Path]; digest != "" {
-		if policy := snaps.read(digest, req.early); policy != nil {
+func (ld *loader) read(file File, snaps snapshots) (*loadedPolicy, string, []*policyfile.Error) {
+	if digest := ld.Frozen[file.Path]; digest != "" {
+		if policy := snaps.read(digest, ld.early); policy != nil {
 			return policy, digest, nil
 		}
 		return nil, "", []*policyfile.Error{{File: file.Path, Msg: fmt.Sprintf("its content %s is no longer stored", digest)}}
@@ -377,7 +384,7 @@ func (req Request) read(file File, snaps snapshots) (*loadedPolicy, string, []*p
 	if file.Root {
 		kept.dir, check = "", owner.Root
 	}
-	data := req.Content[file.Path]
+	data := ld.Content[file.Path]
 	var err error
 	var modified, begun time.Time
 	if file.Root && data == nil {
@@ -401,13 +408,13 @@ func (req Request) read(file File, snaps snapshots) (*loadedPolicy, string, []*p
 	digest := digest.Of(data)
 	known := kept.last(file.Path) == digest
 	if known {
-		if policy := kept.read(digest, req.early); policy != nil && freshRules(policy.Secrets, file.Path, ruleReader(file.Root)) {
+		if policy := kept.read(digest, ld.early); policy != nil && freshRules(policy.Secrets, file.Path, ruleReader(file.Root)) {
 			return policy, digest, nil
 		}
 	}
-	if req.Settled && unsettled && !known {
+	if ld.Settled && unsettled && !known {
 		if last := kept.last(file.Path); last != "" {
-			if policy := kept.read(last, req.early); policy != nil {
+			if policy := kept.read(last, ld.early); policy != nil {
 				policy.unsettled = true
 				return policy, last, nil
 			}
@@ -418,7 +425,7 @@ func (req Request) read(file File, snaps snapshots) (*loadedPolicy, string, []*p
 		errs = readRules(policy, file.Path, ruleReader(file.Root))
 	}
 	if len(errs) == 0 {
-		registryPacks(policy, file.Path, req.Packs, &errs)
+		registryPacks(policy, file.Path, ld.Packs, &errs)
 	}
 	if len(errs) > 0 {
 		return nil, "", errs
@@ -447,34 +454,34 @@ func settling(modified, begun time.Time) bool {
 	return age < settleTime && age > -maxAhead
 }
 
-func (req Request) build(file File, policy *loadedPolicy, digest string) ([]grapnel.Spec, *policyfile.Error) {
+func (ld *loader) build(file File, policy *loadedPolicy, digest string) ([]grapnel.Spec, *policyfile.Error) {
 	if err := checkScope(policy.Policy, file.Path, file.Scope); err != nil {
 		return nil, err
 	}
-	may := usually | mayAllow
+	may, command, server, notify := usually|mayAllow, ld.Command, ld.HTTP, ld.Notify
 	if ofProject(file.Scope) {
-		if may = req.ruling.of(file.Path); may&mayRun == 0 {
-			req.Command = nil
+		if may = ld.ruling.of(file.Path); may&mayRun == 0 {
+			command = nil
 		}
 		if file.NoAllow {
 			may &^= mayAllow
 		}
 		if may&mayHTTP == 0 {
-			req.HTTP, req.Notify = nil, nil
+			server, notify = nil, nil
 		}
 	}
 	source := sourceOf(file)
 	source.Digest = digest
-	specs, skipped, err := req.buildPacks(file, policy.Policy)
+	specs, skipped, err := ld.buildPacks(file, policy.Policy)
 	policy.skipped += skipped
 	if err == nil {
 		var own []grapnel.Spec
 		var here *policyfile.Policy
-		if here, err = req.ofGroups(policy.Policy); err == nil {
-			own, err = (&builder{here, req.facts, req.Command, req.HTTP, req.Notify, req.Contain, req.State}).build(source)
+		if here, err = ld.ofGroups(policy.Policy); err == nil {
+			own, err = (&builder{here, ld.facts, command, server, notify, ld.Contain, ld.State}).build(source)
 		}
 		specs = append(specs, own...)
-		specs = append(specs, req.bundled(policy.Policy, source)...)
+		specs = append(specs, ld.bundled(policy.Policy, source)...)
 		for i := range specs {
 			specs[i].MayAllow = ofProject(file.Scope) && may&mayAllow != 0
 		}
@@ -521,4 +528,43 @@ func brokenSpec(source grapnel.Source, err *policyfile.Error) grapnel.Spec {
 // sourceOf returns the source of a policy file.
 func sourceOf(file File) grapnel.Source {
 	return grapnel.Source{Name: file.Path, Scope: file.Scope, File: file.Path}
+}
+
+// bundled returns the hooks that the systems of a policy's `load:` start themselves. They observe, and
+// write into Grapnel's state directory, so a project's policy does not start them. A session summary
+// of the policy replaces the system's.
+func (ld *loader) bundled(policy *policyfile.Policy, source grapnel.Source) (specs []grapnel.Spec) {
+	if ld.State == "" || ofProject(source.Scope) {
+		return nil
+	}
+	summary := slices.ContainsFunc(policy.Hooks, func(h policyfile.Hook) bool { return h.Builtin != nil && h.Builtin.Name == policyfile.BuiltinSummary })
+	for _, l := range policy.Load {
+		f := systems.Find(l.Format.Text)
+		if f.Start == nil || ld.seen[f.Name] {
+			continue
+		}
+		ld.seen[f.Name] = true // the first policy starts them
+		specs = append(specs, f.Start(ld.State, !summary)...)
+	}
+	for i := range specs {
+		specs[i].Source, specs[i].Phase = source, grapnel.PhaseObserve
+	}
+	return slices.DeleteFunc(specs, func(s grapnel.Spec) bool { // the policy's own names come first
+		return slices.ContainsFunc(policy.Hooks, func(h policyfile.Hook) bool { return h.Name == s.Name })
+	})
+}
+
+// hide adds a file's own rules to the rules that mask records. Built-in rules that the file
+// disables, and values that it allows, are still masked in records.
+func (set *Set) hide(s *policyfile.Secrets) {
+	if s == nil || len(s.Rules) == 0 {
+		return
+	}
+	before, rules := set.Hide, &secret.Rules{Allow: s.Lists, More: s.Rules}
+	set.Hide = func(text string) string {
+		if before != nil {
+			text = before(text)
+		}
+		return rules.Mask(text, nil, func(string) bool { return true })
+	}
 }

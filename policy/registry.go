@@ -83,11 +83,8 @@ func toRegistryHook(h *policyfile.Hook) (packindex.Hook, []*shell.Pattern, error
 	if h.Limit != nil {
 		s.Counts = &packindex.Counts{}
 	}
-	switch d := spec.Hook.(type) {
-	case decide:
-		s.Decide = d.Decision
-	case *doubting:
-		s.Decide = d.Decision
+	if d, ok := spec.Hook.(decider); ok {
+		s.Decide = d.Always()
 	}
 	m, _ := spec.Match.(*match.Matcher)
 	if f, ok := spec.Match.(*past); ok {
@@ -237,6 +234,9 @@ func (s *packHook) Explain(ev *grapnel.Event, v *grapnel.Verdict) string {
 	}
 	return ""
 }
+
+// Always implements decider.
+func (s *packHook) Always() grapnel.Decision { return s.Decide }
 
 // Handle builds the hook if necessary and runs it.
 func (s *packHook) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {

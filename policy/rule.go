@@ -77,6 +77,9 @@ func hookSpec(h *policyfile.Hook, source grapnel.Source, cache *match.FactCache)
 // decide is the hook of a `block:`, `ask:` or `allow:` action.
 type decide grapnel.Outcome
 
+// Always implements decider.
+func (d decide) Always() grapnel.Decision { return d.Decision }
+
 // Handle returns the same outcome for every event, because the Matcher has already selected the
 // event.
 func (d decide) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, error) {

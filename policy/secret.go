@@ -98,18 +98,3 @@ func (p *fileParser) knownIDs(s *policyfile.Secrets) {
 		}
 	}
 }
-
-// hide adds a file's own rules to the rules that mask records. Built-in rules that the file
-// disables, and values that it allows, are still masked in records.
-func (set *Set) hide(s *policyfile.Secrets) {
-	if s == nil || len(s.Rules) == 0 {
-		return
-	}
-	before, rules := set.Hide, &secret.Rules{Allow: s.Lists, More: s.Rules}
-	set.Hide = func(text string) string {
-		if before != nil {
-			text = before(text)
-		}
-		return rules.Mask(text, nil, func(string) bool { return true })
-	}
-}

@@ -50,14 +50,14 @@ func (p *fileParser) group(n *yaml.Node) {
 
 // ofGroups returns a policy without the hooks that are for other groups of machines. It reads the
 // groups of this machine only if a hook names a group.
-func (req Request) ofGroups(p *policyfile.Policy) (*policyfile.Policy, error) {
+func (ld *loader) ofGroups(p *policyfile.Policy) (*policyfile.Policy, error) {
 	if !slices.ContainsFunc(p.Hooks, func(h policyfile.Hook) bool { return len(h.Groups) > 0 }) {
 		return p, nil
 	}
 	var groups []string
-	if req.Groups != nil {
+	if ld.Groups != nil {
 		var err error
-		if groups, err = req.Groups(); err != nil {
+		if groups, err = ld.Groups(); err != nil {
 			return nil, fmt.Errorf("cannot read the groups of this machine: %w", err)
 		}
 	}

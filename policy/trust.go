@@ -480,14 +480,14 @@ func (s Trusts) sweep() {
 
 // loadTrusted loads the trusted content of a project's policy, regardless of the current content of
 // the file. It loads nothing from an untrusted file.
-func (req Request) loadTrusted(file File) inForce {
+func (ld *loader) loadTrusted(file File) inForce {
 	loaded := Loaded{File: file.Path, Scope: file.Scope.String(), State: Trusted}
-	trust, err := req.Trusts.Of(file.Path)
+	trust, err := ld.Trusts.Of(file.Path)
 	if trust != nil && trust.Vouched {
-		trust = req.vouched(trust)
+		trust = ld.vouched(trust)
 	}
 	if trust == nil && err == nil {
-		if loaded.State = Untrusted; !readfile.Exists(file.Path) || req.loadsElsewhere(file.Path) {
+		if loaded.State = Untrusted; !readfile.Exists(file.Path) || ld.loadsElsewhere(file.Path) {
 			loaded.State = Absent
 			return inForce{loaded: loaded}
 		}
@@ -497,11 +497,11 @@ func (req Request) loadTrusted(file File) inForce {
 	var policy *loadedPolicy
 	var specs []grapnel.Spec
 	if err == nil {
-		policy, err = req.trustedPolicy(trust)
+		policy, err = ld.trustedPolicy(trust)
 	}
 	if err == nil {
-		pinned := req
-		pinned.Command = trust.command(req.Command, "")
+		pinned := *ld
+		pinned.Command = trust.command(ld.Command, "")
 		var wrong *policyfile.Error
 		if specs, wrong = pinned.build(file, policy, trust.SHA256); wrong != nil {
 			err = errors.New(wrong.Msg)
@@ -514,7 +514,7 @@ func (req Request) loadTrusted(file File) inForce {
 		return inForce{specs: []grapnel.Spec{brokenSpec(sourceOf(file), wrong)}, loaded: loaded}
 	}
 	loaded.Digest, loaded.Hooks, loaded.strict = trust.SHA256, len(specs)+policy.skipped, policy.Strict
-	loaded.leftOut(policy.Policy, req.ruling.of(file.Path))
+	loaded.leftOut(policy.Policy, ld.ruling.of(file.Path))
 	if why := trust.differs(); why != "" {
 		loaded.State = Changed
 		loaded.Errors = append([]*policyfile.Error{{File: file.Path, Msg: why}}, loaded.Errors...)
@@ -542,16 +542,16 @@ func (t *Trust) differs() string {
 
 // loadsElsewhere reports whether a file is already loaded under another name. This happens to users
 // who keep their own policy in a repository and work in that repository.
-func (req Request) loadsElsewhere(path string) bool {
+func (ld *loader) loadsElsewhere(path string) bool {
 	info, err := os.Stat(path)
 	if err != nil {
 		return false
 	}
-	for i := range req.Files {
-		if req.Files[i].Trust {
+	for i := range ld.Files {
+		if ld.Files[i].Trust {
 			continue
 		}
-		if same, err := os.Stat(req.Files[i].Path); err == nil && os.SameFile(info, same) {
+		if same, err := os.Stat(ld.Files[i].Path); err == nil && os.SameFile(info, same) {
 			return true
 		}
 	}
@@ -559,21 +559,21 @@ func (req Request) loadsElsewhere(path string) bool {
 }
 
 // trustedPolicy returns the trusted policy, from its snapshot or else from the stored content.
-func (req Request) trustedPolicy(trust *Trust) (*loadedPolicy, error) {
-	if frozen := req.Frozen[trust.File]; frozen != "" && frozen != trust.SHA256 {
+func (ld *loader) trustedPolicy(trust *Trust) (*loadedPolicy, error) {
+	if frozen := ld.Frozen[trust.File]; frozen != "" && frozen != trust.SHA256 {
 		return nil, fmt.Errorf("its content %s is no longer trusted", frozen)
 	}
-	snaps := snapshots{dir: req.Snapshots}
-	if policy := snaps.read(trust.SHA256, req.early); policy != nil && freshRules(policy.Secrets, trust.File, req.Trusts.rules(trust)) {
+	snaps := snapshots{dir: ld.Snapshots}
+	if policy := snaps.read(trust.SHA256, ld.early); policy != nil && freshRules(policy.Secrets, trust.File, ld.Trusts.rules(trust)) {
 		return policy, nil
 	}
-	data, err := req.Trusts.Content(trust.SHA256)
+	data, err := ld.Trusts.Content(trust.SHA256)
 	if err != nil {
 		return nil, err
 	}
 	policy, errs := Parse(trust.File, data)
 	if len(errs) == 0 {
-		errs = readRules(policy, trust.File, req.Trusts.rules(trust))
+		errs = readRules(policy, trust.File, ld.Trusts.rules(trust))
 	}
 	if len(errs) > 0 {
 		return nil, errors.New(errs[0].Msg)

@@ -117,15 +117,15 @@ func hasWord(words []policyfile.Word, text string) bool {
 
 // always builds the Specs of the packs that are always in force. If a pack is missing, it returns a
 // Spec that blocks the tools.
-func (req Request) always() []grapnel.Spec {
-	if len(req.Always) == 0 {
+func (ld *loader) always() []grapnel.Spec {
+	if len(ld.Always) == 0 {
 		return nil
 	}
 	own := &policyfile.Policy{}
-	for _, name := range req.Always {
+	for _, name := range ld.Always {
 		own.Use = append(own.Use, policyfile.Use{Pack: policyfile.Word{Text: name}})
 	}
-	specs, _, err := req.buildPacks(File{Path: notice.OwnFile, Scope: grapnel.ScopeManaged}, own)
+	specs, _, err := ld.buildPacks(File{Path: notice.OwnFile, Scope: grapnel.ScopeManaged}, own)
 	if err != nil {
 		return notice.Locked(err.Error())
 	}
@@ -135,15 +135,15 @@ func (req Request) always() []grapnel.Spec {
 // buildPacks builds the Specs of a file's packs. Each pack is a source with the scope of the file,
 // and its hooks have the line of the `use:` entry. Hooks that cannot match the event of the request
 // are skipped and counted.
-func (req Request) buildPacks(file File, policy *policyfile.Policy) (specs []grapnel.Spec, skipped int, err error) {
+func (ld *loader) buildPacks(file File, policy *policyfile.Policy) (specs []grapnel.Spec, skipped int, err error) {
 	var errs []*policyfile.Error
-	req.facts.Secrets = match.SecretRules(policy.Secrets)
-	packs := registryPacks(policy, file.Path, req.Packs, &errs)
+	ld.facts.Secrets = match.SecretRules(policy.Secrets)
+	packs := registryPacks(policy, file.Path, ld.Packs, &errs)
 	if len(errs) > 0 {
 		return nil, 0, errs[0]
 	}
 	for i, pack := range packs {
-		if file.Path != notice.OwnFile && slices.Contains(req.Always, pack.Name) {
+		if file.Path != notice.OwnFile && slices.Contains(ld.Always, pack.Name) {
 			continue // its hooks are in force regardless of the file
 		}
 		use := &policy.Use[i]
@@ -152,8 +152,8 @@ func (req Request) buildPacks(file File, policy *policyfile.Policy) (specs []gra
 			if leavesOut(use, pack.Hooks[j].Name) {
 				continue
 			}
-			hook := &packHook{Hook: &pack.Hooks[j], pack: pack, number: j, use: use, source: &source, facts: req.facts, secrets: req.facts.Secrets}
-			if req.early != nil && !hook.concerns(req.early) {
+			hook := &packHook{Hook: &pack.Hooks[j], pack: pack, number: j, use: use, source: &source, facts: ld.facts, secrets: ld.facts.Secrets}
+			if ld.early != nil && !hook.concerns(ld.early) {
 				skipped++
 				continue
 			}

@@ -2,14 +2,11 @@ package policy
 
 import (
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/seam"
-	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // Reasoning explains why a hook matches an event, or why it does not.
@@ -124,37 +121,4 @@ func (r *Reasoner) Why(ev *grapnel.Event, v *grapnel.Verdict) Reasoning {
 // Holds reports whether all conditions are met.
 func (r *Reasoning) Holds() bool {
 	return match.AllHold(r.Checks)
-}
-
-// checks returns one check for each `after:` step.
-func (f *past) checks(ev *grapnel.Event) []match.Check {
-	kept, err := counted(f.counter, f.owner(ev), f.key(ev))
-	if err != nil {
-		return nil
-	}
-	marks, err := readMarks(kept, len(f.steps))
-	if err != nil {
-		return nil
-	}
-	marks = f.age(marks)
-	missing := f.missing(marks, ev)
-	var checks []match.Check
-	for i := range f.steps {
-		checks = append(checks, match.Check{
-			Key: "after[" + strconv.Itoa(i) + "]", Want: []string{f.steps[i].describe()}, Got: f.happenings(marks, i, ev), OK: missing < 0 || i < missing,
-		})
-	}
-	return checks
-}
-
-// happenings returns, for each mark of a step, how long ago the event was.
-func (f *past) happenings(marks []mark, i int, ev *grapnel.Event) (got []string) {
-	self := f.markOf(ev)
-	for j := range marks {
-		if f.counts(&marks[j], i, &self, ev) {
-			ago := policyfile.FormatDuration(time.Duration(self.at - marks[j].at).Truncate(time.Second))
-			got = append(got, strings.Join([]string{string(marks[j].kind), ago, "ago"}, " "))
-		}
-	}
-	return got
 }
