@@ -135,7 +135,7 @@ func (b *builder) linesOf(hook *policyfile.Builtin, source grapnel.Source) (func
 		if name == "" {
 			dir, name = filepath.Split(dir)
 		}
-	case ofProject(source.Scope):
+	case policyfile.OfProject(source.Scope):
 		return nil, errors.New("in a project, name the `file` for the lines")
 	case dir == "":
 		return func([]byte) error { return errors.New("the file for the lines is missing: name a `file`") }, nil
@@ -155,7 +155,7 @@ func (b *builder) linesOf(hook *policyfile.Builtin, source grapnel.Source) (func
 // empty.
 func named(name string, source grapnel.Source) (dir, below string, err error) {
 	base := filepath.Dir(source.File)
-	if !ofProject(source.Scope) {
+	if !policyfile.OfProject(source.Scope) {
 		return home.Absolute(name, base), "", nil
 	}
 	if !filepath.IsLocal(name) {
@@ -166,7 +166,7 @@ func named(name string, source grapnel.Source) (dir, below string, err error) {
 
 // provide creates the directory that a user's policy names.
 func provide(dir string, source grapnel.Source) error {
-	if ofProject(source.Scope) {
+	if policyfile.OfProject(source.Scope) {
 		return nil // the directory of the policy, which exists
 	}
 	return os.MkdirAll(dir, 0o700)

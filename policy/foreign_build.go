@@ -129,7 +129,7 @@ func (ld *loader) foreignSpec(policy *policyfile.Policy, trust *Trust, dir strin
 	if h.Run != nil && h.Run.Scope == grapnel.ScopePlugin && source.Scope == grapnel.ScopeUser {
 		source.Scope = grapnel.ScopePlugin // a plugin of the user has fewer rights than the user
 	}
-	if it := ld.ruling.of(source.File); ofProject(source.Scope) {
+	if it := ld.ruling.of(source.File); policyfile.OfProject(source.Scope) {
 		switch {
 		case h.Run != nil && it&mayRun == 0:
 			return spec, errors.New(notGranted(startPrograms))
@@ -164,7 +164,7 @@ func (ld *loader) foreignSpec(policy *policyfile.Policy, trust *Trust, dir strin
 			if h.Start != nil {
 				c.Title, c.Args = strings.Join(c.Args, " "), h.Start
 			}
-			if c.Dir = dir; !ofProject(c.Scope) {
+			if c.Dir = dir; !policyfile.OfProject(c.Scope) {
 				c.Scope = max(c.Scope, run.Scope) // a plugin of the user has fewer rights than the user
 			}
 			return newCommand(c)
@@ -545,7 +545,7 @@ func (ld *loader) loadForeignSource(source grapnel.Source) ([]grapnel.Spec, erro
 
 func (ld *loader) loadPolicySource(source grapnel.Source) ([]grapnel.Spec, error) {
 	file := File{Path: source.File, Scope: source.Scope, Must: true}
-	if ofProject(source.Scope) {
+	if policyfile.OfProject(source.Scope) {
 		trust, err := ld.Trusts.Of(source.File)
 		if err != nil {
 			return nil, err

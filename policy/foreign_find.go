@@ -56,7 +56,7 @@ func (ld *loader) find(file File, l *policyfile.LoadFrom) []*candidate { //nolin
 			name, at = "."+rest, ld.home()
 		}
 		place := namedPlace(f, name, at)
-		if ofProject(file.Scope) && place.dir != dir && !below(dir, place.dir) {
+		if policyfile.OfProject(file.Scope) && place.dir != dir && !below(dir, place.dir) {
 			return []*candidate{ld.broken(f, file, filepath.Join(place.dir, place.patterns[0]), outside)}
 		}
 		places = []foreignPlace{place}
@@ -80,7 +80,7 @@ func (ld *loader) find(file File, l *policyfile.LoadFrom) []*candidate { //nolin
 				if i := slices.IndexFunc(own, func(p foreignPlace) bool { return p.has(c) }); i >= 0 {
 					c.Own, c.WorkDir = true, own[i].where
 				}
-				if ofProject(file.Scope) && c.err == nil && !below(match.RealPath(dir), c.real) {
+				if policyfile.OfProject(file.Scope) && c.err == nil && !below(match.RealPath(dir), c.real) {
 					c = ld.broken(f, file, c.Path, outside)
 				}
 				all = append(all, c)
@@ -209,12 +209,6 @@ func namedPlace(f *hookfiles.Format, name, from string) foreignPlace {
 }
 
 func isPattern(name string) bool { return strings.ContainsAny(name, "*?[{") }
-
-// ofProject reports whether hooks of a scope come from a project or a plugin, and so have fewer
-// rights.
-func ofProject(scope grapnel.Scope) bool {
-	return scope == grapnel.ScopeProject || scope == grapnel.ScopePlugin
-}
 
 const outside = "is outside the directory of the policy: a project can only load its own files"
 

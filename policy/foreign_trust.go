@@ -89,7 +89,7 @@ func ofFile(errs []*policyfile.Error, path string) []*policyfile.Error {
 // naming returns the trust of the project to which a foreign source belonged, as stored at that
 // time, and the pin of the source. It returns nil if no such trust exists.
 func (s Trusts) naming(source grapnel.Source) (*Trust, PinnedLoad) {
-	if !ofProject(source.Scope) {
+	if !policyfile.OfProject(source.Scope) {
 		return nil, PinnedLoad{}
 	}
 	names, _ := filepath.Glob(filepath.Join(string(s), "*.json"))

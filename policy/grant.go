@@ -23,8 +23,6 @@ const (
 	usually = mayRun | mayHTTP // default for a trusted source without a matching grant
 )
 
-var mayWords = []string{"allow", "run", "http"}
-
 // ruling holds the rules of managed and user policies about other policies.
 type ruling struct {
 	only    string               // the managed policy that sets use_only_managed; empty = none
@@ -85,7 +83,7 @@ func granted(grants []policyfile.Grant, path string) (it may, named bool) {
 			continue
 		}
 		named = true
-		for bit, word := range mayWords {
+		for bit, word := range policyfile.GrantWords {
 			if hasWord(grants[i].May, word) {
 				it |= 1 << bit
 			}
@@ -184,7 +182,7 @@ func (p *fileParser) grants(n *yaml.Node) (all []policyfile.Grant) {
 			{"source", func(n *yaml.Node) { g.Source = p.sourcePattern(n) }},
 			{"may", func(n *yaml.Node) {
 				for _, item := range itemsOf(n) {
-					p.oneOf(item, mayWords...)
+					p.oneOf(item, policyfile.GrantWords[:]...)
 					g.May = append(g.May, word(item))
 				}
 			}},

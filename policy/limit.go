@@ -33,6 +33,14 @@ var limitBy = []struct {
 
 const bySession = "session"
 
+// byWords returns the values of `by:`.
+func byWords() (words []string) {
+	for _, by := range limitBy {
+		words = append(words, by.word)
+	}
+	return words
+}
+
 // The shortest and the longest period of a limit.
 const (
 	minPer = time.Second
@@ -510,10 +518,8 @@ func (p *fileParser) number(n *yaml.Node) float64 {
 }
 
 func (p *fileParser) limitedBy(n *yaml.Node) []string {
-	var words, by []string
-	for _, l := range limitBy {
-		words = append(words, l.word)
-	}
+	var by []string
+	words := byWords()
 	items := itemsOf(n)
 	if len(items) == 0 {
 		p.fail(n, "omit `by` to count all events together", "the list is empty")

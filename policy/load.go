@@ -206,8 +206,7 @@ func (ld *loader) loadAll() Set { //nolint:gocognit // the order of the steps is
 	if ld.Counter == nil {
 		ld.Counter = &counts.Memory{}
 	}
-	recorder := &pastRecorder{past: &sessionPast{ld.Counter, ld.facts.Now()}, facts: ld.facts}
-	ld.facts.Past, ld.facts.Session = recorder.past.of, recorder.past.files
+	recorder := newRecorder(ld.Counter, ld.facts)
 	if ld.Event != nil {
 		ld.early = ld.facts.Early(ld.Event)
 	}
@@ -459,7 +458,7 @@ func (ld *loader) build(file File, policy *loadedPolicy, digest string) ([]grapn
 		return nil, err
 	}
 	may, command, server, notify := usually|mayAllow, ld.Command, ld.HTTP, ld.Notify
-	if ofProject(file.Scope) {
+	if policyfile.OfProject(file.Scope) {
 		if may = ld.ruling.of(file.Path); may&mayRun == 0 {
 			command = nil
 		}
@@ -483,7 +482,7 @@ func (ld *loader) build(file File, policy *loadedPolicy, digest string) ([]grapn
 		specs = append(specs, own...)
 		specs = append(specs, ld.bundled(policy.Policy, source)...)
 		for i := range specs {
-			specs[i].MayAllow = ofProject(file.Scope) && may&mayAllow != 0
+			specs[i].MayAllow = policyfile.OfProject(file.Scope) && may&mayAllow != 0
 		}
 	}
 	if err != nil {
@@ -534,7 +533,7 @@ func sourceOf(file File) grapnel.Source {
 // write into Grapnel's state directory, so a project's policy does not start them. A session summary
 // of the policy replaces the system's.
 func (ld *loader) bundled(policy *policyfile.Policy, source grapnel.Source) (specs []grapnel.Spec) {
-	if ld.State == "" || ofProject(source.Scope) {
+	if ld.State == "" || policyfile.OfProject(source.Scope) {
 		return nil
 	}
 	summary := slices.ContainsFunc(policy.Hooks, func(h policyfile.Hook) bool { return h.Builtin != nil && h.Builtin.Name == policyfile.BuiltinSummary })

@@ -277,6 +277,13 @@ type pastRecorder struct {
 	source *grapnel.Source // of the first policy with rules about commands; nil = nothing needs to be recorded
 }
 
+// newRecorder returns a recorder whose knowledge the facts use, too.
+func newRecorder(counter Counter, facts *match.FactCache) *pastRecorder {
+	r := &pastRecorder{past: &sessionPast{counter, facts.Now()}, facts: facts}
+	facts.Past, facts.Session = r.past.of, r.past.files
+	return r
+}
+
 // spec returns the Spec of the recorder. If it fails, a person is asked: what is not recorded could hide
 // from a guard what a later call does.
 func (r *pastRecorder) spec() grapnel.Spec {

@@ -261,8 +261,11 @@ type Builtin struct {
 // may start programs and send requests, but its `allow` has no effect.
 type Grant struct {
 	Source Word   `json:"source"` // pattern for the real path of the file or of its directory
-	May    []Word `json:"may"`    // any of allow, run, http
+	May    []Word `json:"may"`    // any of GrantWords
 }
+
+// GrantWords lists what a Grant can permit.
+var GrantWords = [...]string{"allow", "run", "http"}
 
 // Vouch is one entry of `trust:`. A project policy with this digest is trusted without a prompt,
 // for example in continuous integration.

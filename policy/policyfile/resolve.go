@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/home"
 	"github.com/grapnel-dev/grapnel/internal/readfile"
 )
@@ -118,3 +119,8 @@ func wordFor(ref string) string {
 
 // DefaultTimeout is the timeout of a program if neither its hook nor its file sets one.
 const DefaultTimeout = 10 * time.Second
+
+// OfProject reports whether hooks of a scope come from a project or a plugin, and so have fewer rights.
+func OfProject(scope grapnel.Scope) bool {
+	return scope == grapnel.ScopeProject || scope == grapnel.ScopePlugin
+}
