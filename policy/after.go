@@ -207,8 +207,8 @@ func (f *past) key(ev *grapnel.Event) string {
 	encoded, _ := json.Marshal(f.after) // only strings and numbers, so Marshal cannot fail
 	parts := []string{"after", f.source, f.name, digest.Of(encoded)}
 	for _, l := range limitBy {
-		if slices.Contains(f.by(), l.word) {
-			parts = append(parts, l.word, l.of(ev))
+		if slices.Contains(f.by(), l.name) {
+			parts = append(parts, l.name, l.of(ev))
 		}
 	}
 	return strings.Join(parts, "\x00")

@@ -84,7 +84,7 @@ func granted(grants []policyfile.Grant, path string) (it may, named bool) {
 		}
 		named = true
 		for bit, word := range policyfile.GrantWords {
-			if hasWord(grants[i].May, word) {
+			if policyfile.HasWord(grants[i].May, word) {
 				it |= 1 << bit
 			}
 		}

@@ -11,8 +11,10 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel/internal/digest"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // Corruption is a file in the state directory that was edited or damaged.
@@ -93,8 +95,15 @@ func (s snapshots) damaged(path, sum string, content []byte) []Corruption {
 		return nil // written by another version
 	case kept == nil:
 		return []Corruption{{name, fmt.Sprintf("the snapshot of %s is damaged", path), "Grapnel ignores it and parses the file at each start", hint}}
-	case !bytes.Equal(encode(kept.Policy), encode(policy)), !bytes.Equal((&snapshot{Policy: kept.Policy}).encode(), checkChecksum(data)):
+	case !sameJSON(kept.Policy, policy), !bytes.Equal((&snapshot{Policy: kept.Policy}).encode(), checkChecksum(data)):
 		return []Corruption{{name, fmt.Sprintf("the snapshot of %s differs from the file", path), "the snapshot is enforced, but its content was changed", hint}}
 	}
 	return nil
+}
+
+// sameJSON reports whether two policies have the same JSON form.
+func sameJSON(a, b *policyfile.Policy) bool {
+	first, _ := rawjson.Marshal(a)
+	second, _ := rawjson.Marshal(b)
+	return bytes.Equal(first, second)
 }

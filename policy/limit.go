@@ -22,7 +22,7 @@ import (
 // limitBy lists the values of `by:`, which select separate counters, in the order in which messages
 // list them.
 var limitBy = []struct {
-	word string
+	name string
 	of   func(*grapnel.Event) string
 }{
 	{bySession, func(ev *grapnel.Event) string { return ev.Session.ID }},
@@ -36,7 +36,7 @@ const bySession = "session"
 // byWords returns the values of `by:`.
 func byWords() (words []string) {
 	for _, by := range limitBy {
-		words = append(words, by.word)
+		words = append(words, by.name)
 	}
 	return words
 }
@@ -231,8 +231,8 @@ func (l *limit) amount(ev *grapnel.Event) (amount, most float64, err error) {
 func (l *limit) key(ev *grapnel.Event) string {
 	parts := []string{l.unit}
 	for _, by := range limitBy {
-		if slices.Contains(l.By, by.word) {
-			parts = append(parts, by.word, by.of(ev))
+		if slices.Contains(l.By, by.name) {
+			parts = append(parts, by.name, by.of(ev))
 		}
 	}
 	return strings.Join(parts, "\x00")

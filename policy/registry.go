@@ -184,7 +184,7 @@ func (s *packHook) made() (*grapnel.Spec, error) {
 			s.spec, s.err = buildRule(h, *s.source, match.LateFacts(s.facts, s.secrets))
 		}
 		if f, ok := s.spec.Match.(*past); ok {
-			f.counter = s.counter
+			f.countIn(s.counter)
 		}
 	})
 	return &s.spec, s.err

@@ -3,7 +3,6 @@ package policy
 import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/match"
-	"github.com/grapnel-dev/grapnel/internal/secret"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -53,26 +52,8 @@ func remade(s grapnel.Spec, h *policyfile.Hook) (grapnel.Spec, error) {
 
 // lateFacts returns the FactCache that a rebuilt hook shares with the other hooks.
 func lateFacts(s *grapnel.Spec) *match.FactCache {
-	var facts *match.FactCache
-	var secrets *secret.Rules
-	if mask, ok := s.Hook.(*masking); ok {
-		secrets = mask.rules
-	}
-	if l, ok := s.Hook.(*limit); ok {
-		facts = l.facts
-	}
-	matcher := s.Match
-	if f, ok := matcher.(*past); ok {
-		matcher = f.Matcher
-	}
-	if m, ok := matcher.(*match.Matcher); ok {
-		facts = m.Facts
-		if rules, ok := m.Secrets(); ok {
-			secrets = rules
-		}
-	}
 	if packed, ok := packHookOf(s.Match); ok {
-		facts, secrets = packed.facts, packed.secrets
+		return match.LateFacts(packed.facts, packed.secrets)
 	}
-	return match.LateFacts(facts, secrets)
+	return match.LateFacts(shared(s))
 }

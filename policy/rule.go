@@ -13,6 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/redact"
+	"github.com/grapnel-dev/grapnel/internal/secret"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -195,4 +196,26 @@ func readContext(_ *grapnel.Event, out dialect.Output) (grapnel.Outcome, error) 
 func seesRedacted(s *grapnel.Spec) bool {
 	_, marks := s.Hook.(*marker)
 	return !marks && (s.Source.Scope == grapnel.ScopeProject || s.Source.Scope == grapnel.ScopePlugin)
+}
+
+// shared returns what the hook of a Spec that this package built shares with the other hooks of its
+// file; nil = it uses none.
+func shared(s *grapnel.Spec) (facts *match.FactCache, secrets *secret.Rules) {
+	if mask, ok := s.Hook.(*masking); ok {
+		secrets = mask.rules
+	}
+	if l, ok := s.Hook.(*limit); ok {
+		facts = l.facts
+	}
+	matcher := s.Match
+	if f, ok := matcher.(*past); ok {
+		matcher = f.Matcher
+	}
+	if m, ok := matcher.(*match.Matcher); ok {
+		facts = m.Facts
+		if rules, ok := m.Secrets(); ok {
+			secrets = rules
+		}
+	}
+	return facts, secrets
 }

@@ -92,7 +92,7 @@ func registryPacks(p *policyfile.Policy, file string, registry packindex.Registr
 
 // leavesOut reports whether the `use:` entry excludes a hook of the pack.
 func leavesOut(u *policyfile.Use, hook string) bool {
-	return hasWord(u.Except, hook)
+	return policyfile.HasWord(u.Except, hook)
 }
 
 // permitted returns the `except:` of a hook of the pack with what the `use:` entry allows.
@@ -103,16 +103,6 @@ func permitted(u *policyfile.Use, h *policyfile.Hook) []policyfile.Match {
 		}
 	}
 	return h.Except
-}
-
-// hasWord reports whether words contains text.
-func hasWord(words []policyfile.Word, text string) bool {
-	for i := range words {
-		if words[i].Text == text {
-			return true
-		}
-	}
-	return false
 }
 
 // always builds the Specs of the packs that are always in force. If a pack is missing, it returns a
@@ -232,7 +222,7 @@ func (p *fileParser) uses(n *yaml.Node) []policyfile.Use {
 				p.fail(item, "for example {pack: secrets, mode: observe}", "the entry has no `pack`")
 			}
 			for i := range use.Allow {
-				if w := use.Allow[i].Hook; hasWord(use.Except, w.Text) {
+				if w := use.Allow[i].Hook; policyfile.HasWord(use.Except, w.Text) {
 					p.fail(item, "remove it from one of them", "the hook %q is in `except` and in `allow`", w.Text)
 				}
 			}

@@ -124,3 +124,13 @@ const DefaultTimeout = 10 * time.Second
 func OfProject(scope grapnel.Scope) bool {
 	return scope == grapnel.ScopeProject || scope == grapnel.ScopePlugin
 }
+
+// HasWord reports whether words contains text.
+func HasWord(words []Word, text string) bool {
+	for i := range words {
+		if words[i].Text == text {
+			return true
+		}
+	}
+	return false
+}
