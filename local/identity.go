@@ -11,12 +11,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/atomicfile"
 	"github.com/grapnel-dev/grapnel/internal/home"
 	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/wire"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // An Identity names the origin of Records.
@@ -50,7 +51,7 @@ func (p Place) Identity() Identity {
 // Mark sets the fields of a Record that say where, by which policies and at which costs of a
 // model the event was judged. set has the policies in force, and digest is its digest; nil = the
 // policies are not known.
-func (id Identity) Mark(rec *grapnel.Record, set *policy.Set, digest string) {
+func (id Identity) Mark(rec *grapnel.Record, set *load.Set, digest string) {
 	rec.Host, rec.User, rec.Machine, rec.PolicyDigest = id.Host, id.User, id.Machine, digest
 	if set != nil {
 		rec.PolicyRevision = set.Revision(rec.Time)
@@ -61,7 +62,7 @@ func (id Identity) Mark(rec *grapnel.Record, set *policy.Set, digest string) {
 }
 
 // Origin returns the origin of an event that is judged now, see Mark.
-func (id Identity) Origin(set *policy.Set, digest string) *wire.Origin {
+func (id Identity) Origin(set *load.Set, digest string) *wire.Origin {
 	rec := grapnel.Record{Time: time.Now()}
 	id.Mark(&rec, set, digest)
 	return &wire.Origin{Host: rec.Host, User: rec.User, Machine: rec.Machine, PolicyDigest: rec.PolicyDigest, PolicyRevision: rec.PolicyRevision}

@@ -6,8 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // The ID of a machine is stored once, also if many processes need it first at the same time.
@@ -37,7 +38,7 @@ func TestIdentity(t *testing.T) {
 func TestMarkRevision(t *testing.T) {
 	t.Parallel()
 	end := time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC)
-	set := &policy.Set{Files: []policy.Loaded{{Scope: "managed", Revision: 42, Expires: end}}}
+	set := &load.Set{Files: []load.Loaded{{Scope: "managed", Revision: 42, Expires: end}}}
 	for at, want := range map[time.Time]string{end.Add(-time.Second): "42", end.Add(time.Second): "42 (expired)"} {
 		rec := grapnel.Record{Time: at}
 		Identity{}.Mark(&rec, set, "d")

@@ -9,11 +9,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/local"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // write creates files below a directory.
@@ -76,7 +77,7 @@ func TestOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"project/grapnel.yaml", "project/sub/grapnel.yaml"} {
-		x, errs := policy.Examine(filepath.Join(dir, name), filepath.Join(dir, "project"), packindex.Registry{})
+		x, errs := load.Examine(filepath.Join(dir, name), filepath.Join(dir, "project"), packindex.Registry{})
 		if len(errs) > 0 {
 			t.Fatal(errs)
 		}
@@ -134,7 +135,7 @@ func TestLoaded(t *testing.T) {
 	root := t.TempDir()
 	write(t, root, map[string]string{"grapnel.yaml": blocks("deploy")})
 	refuse := false
-	opts := &local.Options{Root: root, CWD: root, Loaded: func(set *policy.Set) error {
+	opts := &local.Options{Root: root, CWD: root, Loaded: func(set *load.Set) error {
 		if refuse {
 			return context.Canceled
 		}

@@ -10,8 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // Managed policies come first, ordered by name. If users other than root could have written one,
@@ -20,12 +21,12 @@ func TestManagedFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	place := Place{Policy: filepath.Join(dir, "user.yaml"), State: filepath.Join(dir, "state"), Managed: filepath.Join(dir, "managed")}
-	load := func() policy.Set {
+	opened := func() load.Set {
 		req := place.Request(place.Files(nil, nil), nil)
 		req.Always = nil
-		return policy.Load(req)
+		return load.Policies(req)
 	}
-	if set := load(); len(set.Specs) != 0 {
+	if set := opened(); len(set.Specs) != 0 {
 		t.Fatalf("without a directory: %+v", set)
 	}
 	of := filepath.Join(place.Managed, "policy.d")
@@ -43,7 +44,7 @@ func TestManagedFiles(t *testing.T) {
 	second := write("b.yaml", "second")
 	write("a.yaml", "first")
 	write("c.txt", "no-policy")
-	names := func(set policy.Set) (names []string) {
+	names := func(set load.Set) (names []string) {
 		for _, spec := range set.Specs {
 			if spec.Source.Scope != grapnel.ScopeManaged {
 				t.Errorf("%s is of scope %v", spec.Name, spec.Source.Scope)
@@ -53,17 +54,17 @@ func TestManagedFiles(t *testing.T) {
 		return names
 	}
 	place.Standing = true
-	if got := names(load()); !slices.Equal(got, []string{"first", "second"}) {
+	if got := names(opened()); !slices.Equal(got, []string{"first", "second"}) {
 		t.Errorf("in a root that stands in: %v", got)
 	}
 	place.Standing = false
 	if os.Geteuid() != 0 {
-		if got := names(load()); slices.Contains(got, "first") || !slices.Contains(got, "broken-policy") {
+		if got := names(opened()); slices.Contains(got, "first") || !slices.Contains(got, "broken-policy") {
 			t.Errorf("policies of this user are taken for root's: %v", got)
 		}
 		return
 	}
-	if got := names(load()); !slices.Equal(got, []string{"first", "second"}) {
+	if got := names(opened()); !slices.Equal(got, []string{"first", "second"}) {
 		t.Errorf("policies of root: %v", got)
 	}
 	// The user can write the snapshots, so they neither replace a managed file nor define its
@@ -81,7 +82,7 @@ func TestManagedFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, spec := range load().Specs {
+	for _, spec := range opened().Specs {
 		if !slices.Contains(spec.On, grapnel.ToolBefore) {
 			t.Errorf("%s listens to %v: a file of the user says what root's policy means", spec.Name, spec.On)
 		}
@@ -101,7 +102,7 @@ func TestManagedFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got := names(load()); !slices.Contains(got, "broken-policy") {
+		if got := names(opened()); !slices.Contains(got, "broken-policy") {
 			t.Errorf("%s: %v, want that everything is blocked", what, got)
 		}
 		_ = os.Remove(second)
@@ -138,7 +139,7 @@ func TestManagedLoads(t *testing.T) {
 		}
 	}
 	names := func() (names []string) {
-		for _, spec := range policy.Load(place.Request(place.Files(nil, nil), nil)).Specs {
+		for _, spec := range load.Policies(place.Request(place.Files(nil, nil), nil)).Specs {
 			if spec.Source.Name != "grapnel#self-protection" && spec.Phase != grapnel.PhaseObserve { // not IronClaw's audit and summary
 				names = append(names, spec.Name)
 			}

@@ -21,6 +21,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/home"
 	"github.com/grapnel-dev/grapnel/internal/notice"
@@ -41,8 +43,8 @@ type Options struct {
 	CWD      string   // working directory of the agent; empty = this process's working directory
 	Policies []string // more policy files, relative to CWD; they need no trust
 
-	Place *Place        // instead of Root
-	Files []policy.File // instead of CWD and Policies; see [Place.Files]
+	Place *Place      // instead of Root
+	Files []load.File // instead of CWD and Policies; see [Place.Files]
 
 	// Constructors of hooks. If Command is nil, Open uses one that starts programs, and workers
 	// run until Close. If another constructor is nil, hooks of its kind fail, so their on_error
@@ -53,7 +55,7 @@ type Options struct {
 	Notify  func(policyfile.HTTP) (grapnel.Hook, error)
 
 	Observers []grapnel.Observer
-	Counter   policy.Counter // counts for limits; nil = in the state directory, shared with other agents
+	Counter   load.Counter // counts for limits; nil = in the state directory, shared with other agents
 
 	// See [grapnel.Options].
 	Approved   func(ctx context.Context, ev *grapnel.Event, hook *grapnel.Spec, decision grapnel.Decision) grapnel.Approval
@@ -66,9 +68,9 @@ type Options struct {
 
 	// Loaded may change the set before Open builds the engine. If it returns an error, Open
 	// fails.
-	Loaded func(*policy.Set) error
+	Loaded func(*load.Set) error
 
-	// Settled is for callers that open an engine for each event, see [policy.Request].
+	// Settled is for callers that open an engine for each event, see [load.Request].
 	Settled bool
 
 	// For dry runs.
@@ -86,7 +88,7 @@ type Options struct {
 type Engine struct {
 	*grapnel.Engine
 
-	Set   policy.Set // the loaded policies, with diagnostics
+	Set   load.Set // the loaded policies, with diagnostics
 	Place Place
 	Root  string // root of the project; empty if Options had Files
 
@@ -95,7 +97,7 @@ type Engine struct {
 }
 
 // Open loads policies into an engine; opts may be nil. During a pause, hooks only observe. A
-// policy with mistakes is not an error: see [policy.Set].
+// policy with mistakes is not an error: see [load.Set].
 func Open(ctx context.Context, opts *Options) (*Engine, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -189,7 +191,7 @@ func (o *Options) fail() {
 	}
 }
 
-func (p Place) load(o *Options) policy.Set {
+func (p Place) load(o *Options) load.Set {
 	req := request{p.Request(o.Files, o.Command)}
 	req.Counter, req.Webhook, req.HTTP, req.Notify = o.Counter, o.Webhook, o.HTTP, o.Notify
 	req.Now, req.Content, req.Event, req.Settled = o.Now, o.Content, o.Event, o.Settled
@@ -197,7 +199,7 @@ func (p Place) load(o *Options) policy.Set {
 		req.Always = nil
 	}
 	loose := req.loosely()
-	set := policy.Load(req.Request)
+	set := load.Policies(req.Request)
 	set.Specs = append(set.Specs, loose()...)
 	off, err := pause.ReadOff(p.Off())
 	if err != nil {

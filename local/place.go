@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/approval"
 	"github.com/grapnel-dev/grapnel/internal/home"
@@ -17,7 +19,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/owner"
 	"github.com/grapnel-dev/grapnel/internal/stamp"
 	"github.com/grapnel-dev/grapnel/packs"
-	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -60,19 +61,19 @@ func (p Place) Off() string { return filepath.Join(p.State, "off.json") }
 func (p Place) Approvals() approval.Store { return approval.Store(filepath.Join(p.State, "approvals")) }
 
 // Trusts returns the store of trusted project policies.
-func (p Place) Trusts() policy.Trusts { return policy.Trusts(filepath.Join(p.State, "trust")) }
+func (p Place) Trusts() load.Trusts { return load.Trusts(filepath.Join(p.State, "trust")) }
 
 // sessions returns the directory of the stored session roots.
 func (p Place) sessions() string { return filepath.Join(p.State, "sessions") }
 
 // ManagedFiles lists the managed policies by name. If the directory cannot be listed, or if users
 // other than root can write to it, the result is one policy that cannot be read.
-func (p Place) ManagedFiles() []policy.File {
+func (p Place) ManagedFiles() []load.File {
 	if p.Managed == "" {
 		return nil
 	}
 	dir := filepath.Join(p.Managed, "policy.d")
-	unreadable := []policy.File{{Path: dir, Scope: grapnel.ScopeManaged, Must: true, Root: !p.Standing}}
+	unreadable := []load.File{{Path: dir, Scope: grapnel.ScopeManaged, Must: true, Root: !p.Standing}}
 	f, err := os.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -101,20 +102,20 @@ func (p Place) ManagedFiles() []policy.File {
 		}
 	}
 	slices.Sort(names)
-	var files []policy.File
+	var files []load.File
 	for _, name := range names {
-		files = append(files, policy.File{Path: filepath.Join(dir, name), Scope: grapnel.ScopeManaged, Must: true, Root: !p.Standing})
+		files = append(files, load.File{Path: filepath.Join(dir, name), Scope: grapnel.ScopeManaged, Must: true, Root: !p.Standing})
 	}
 	return files
 }
 
 // Files lists policy files without duplicates: managed policies, the user's policy, project
 // policies in dirs, and the named files. Named files need no trust.
-func (p Place) Files(named []string, dirs []Dir) []policy.File {
-	files := append(p.ManagedFiles(), policy.File{Path: p.Policy, Scope: grapnel.ScopeUser})
+func (p Place) Files(named []string, dirs []Dir) []load.File {
+	files := append(p.ManagedFiles(), load.File{Path: p.Policy, Scope: grapnel.ScopeUser})
 	for _, dir := range dirs {
 		if name := filepath.Join(dir.Path, ProjectPolicy); name != p.Policy {
-			files = append(files, policy.File{Path: name, Scope: grapnel.ScopeProject, Trust: true, NoAllow: dir.GuardsOnly})
+			files = append(files, load.File{Path: name, Scope: grapnel.ScopeProject, Trust: true, NoAllow: dir.GuardsOnly})
 		}
 	}
 	for _, name := range Absolute(named) {
@@ -126,13 +127,13 @@ func (p Place) Files(named []string, dirs []Dir) []policy.File {
 			files[i].Must, files[i].Trust, files[i].NoAllow = true, false, false
 			continue
 		}
-		files = append(files, policy.File{Path: name, Scope: grapnel.ScopeSession, Must: true})
+		files = append(files, load.File{Path: name, Scope: grapnel.ScopeSession, Must: true})
 	}
 	return files
 }
 
 // Stamps returns the stamps of all files that determine the policies in force.
-func (p Place) Stamps(files []policy.File) stamp.Stamps {
+func (p Place) Stamps(files []load.File) stamp.Stamps {
 	all := []stamp.File{{Path: string(p.Trusts())}, {Path: p.Snapshots()}, {Path: p.Pause()}, {Path: p.Off()}}
 	if p.Managed != "" {
 		all = append(all, stamp.File{Path: p.GroupsFile()}) // the directory is the one of the managed policies
@@ -145,7 +146,7 @@ func (p Place) Stamps(files []policy.File) stamp.Stamps {
 
 // HasPolicy reports whether a managed policy, the user's policy or a named policy exists.
 func (p Place) HasPolicy(named []string) bool {
-	return slices.ContainsFunc(p.Files(named, nil), func(f policy.File) bool {
+	return slices.ContainsFunc(p.Files(named, nil), func(f load.File) bool {
 		_, err := os.Lstat(f.Path)
 		return f.Must || !errors.Is(err, fs.ErrNotExist)
 	})
@@ -166,13 +167,13 @@ func Absolute(names []string) []string {
 
 // Request returns a request that loads files with the packs and the state of the place. command
 // constructs the hooks of programs; nil leaves programs out.
-func (p Place) Request(files []policy.File, command func(policyfile.Command) grapnel.Hook) policy.Request {
-	return policy.Request{Files: files, Packs: packs.All(), Always: packs.Always(), Snapshots: p.Snapshots(), Trusts: p.Trusts(), State: p.State, Home: p.Home, Command: command, Contain: containing, Groups: p.groups, Announced: true}
+func (p Place) Request(files []load.File, command func(policyfile.Command) grapnel.Hook) load.Request {
+	return load.Request{Files: files, Packs: packs.All(), Always: packs.Always(), Snapshots: p.Snapshots(), Trusts: p.Trusts(), State: p.State, Home: p.Home, Command: command, Contain: containing, Groups: p.groups, Announced: true}
 }
 
 // Reach returns what managed policies and the user's policy open for outbound requests.
 func (p Place) Reach() policyfile.Reach {
-	return policy.Load(p.Request(p.Files(nil, nil), nil)).Reach
+	return load.Policies(p.Request(p.Files(nil, nil), nil)).Reach
 }
 
 // installed returns the place of an installation record. A record without a policy path would

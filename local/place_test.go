@@ -6,11 +6,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/installation"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 func TestLocate(t *testing.T) {
@@ -66,7 +67,7 @@ func TestInstalled(t *testing.T) {
 func TestFilesOnce(t *testing.T) {
 	t.Parallel()
 	p := Place{Policy: "/p/grapnel.yaml"}
-	want := []policy.File{
+	want := []load.File{
 		{Path: "/p/grapnel.yaml", Scope: grapnel.ScopeUser, Must: true},
 		{Path: "/q.yaml", Scope: grapnel.ScopeSession, Must: true},
 	}
@@ -85,21 +86,21 @@ func TestFilesOfAProject(t *testing.T) {
 	if err := os.Symlink(root, link); err != nil {
 		t.Fatal(err)
 	}
-	own := policy.File{Path: "/u/grapnel.yaml"}
-	of := func(dir string) policy.File {
-		return policy.File{Path: filepath.Join(dir, ProjectPolicy), Scope: grapnel.ScopeProject, Trust: true}
+	own := load.File{Path: "/u/grapnel.yaml"}
+	of := func(dir string) load.File {
+		return load.File{Path: filepath.Join(dir, ProjectPolicy), Scope: grapnel.ScopeProject, Trust: true}
 	}
 	namedSub := of(sub)
 	namedSub.Must, namedSub.Trust = true, false
 	for name, tt := range map[string]struct {
 		policy string
 		named  []string
-		want   []policy.File
+		want   []load.File
 	}{
-		"root first":                {own.Path, nil, []policy.File{own, of(root), of(sub)}},
-		"one of them named":         {own.Path, []string{namedSub.Path}, []policy.File{own, of(root), namedSub}},
-		"named through a link":      {own.Path, []string{filepath.Join(link, "sub", ProjectPolicy)}, []policy.File{own, of(root), namedSub}},
-		"the user's is the project": {of(root).Path, nil, []policy.File{{Path: of(root).Path}, of(sub)}},
+		"root first":                {own.Path, nil, []load.File{own, of(root), of(sub)}},
+		"one of them named":         {own.Path, []string{namedSub.Path}, []load.File{own, of(root), namedSub}},
+		"named through a link":      {own.Path, []string{filepath.Join(link, "sub", ProjectPolicy)}, []load.File{own, of(root), namedSub}},
+		"the user's is the project": {of(root).Path, nil, []load.File{{Path: of(root).Path}, of(sub)}},
 	} {
 		if diff := cmp.Diff(tt.want, Place{Policy: tt.policy}.Files(tt.named, []Dir{{Path: root}, {Path: sub}})); diff != "" {
 			t.Errorf("%s (-want +got)\n%s", name, diff)

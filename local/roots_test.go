@@ -8,10 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel/internal/packindex"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // neighbors returns session IDs whose roots are in one directory of the store.
@@ -207,7 +208,7 @@ func trustProject(t *testing.T, dir, project string) (root string) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	x, errs := policy.Examine(file, filepath.Dir(file), packindex.Registry{})
+	x, errs := load.Examine(file, filepath.Dir(file), packindex.Registry{})
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}

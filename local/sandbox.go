@@ -5,9 +5,10 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/notice"
-	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/process"
 )
@@ -64,7 +65,7 @@ func Uncontained(h *policyfile.Hook) error {
 }
 
 // request is a request to load policies.
-type request struct{ policy.Request }
+type request struct{ load.Request }
 
 // loosely records the programs that are loaded without their complete sandbox. Call the returned
 // function after loading: it returns a hook that notifies the user.

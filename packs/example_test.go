@@ -6,15 +6,16 @@ import (
 	"fmt"
 	"log"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/packs"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // A program without a policy file selects packs in its own code.
 func ExampleAll() {
-	set := policy.Load(policy.Request{
-		Files:   []policy.File{{Path: "/app/grapnel.yaml", Scope: grapnel.ScopeUser}},
+	set := load.Policies(load.Request{
+		Files:   []load.File{{Path: "/app/grapnel.yaml", Scope: grapnel.ScopeUser}},
 		Content: map[string][]byte{"/app/grapnel.yaml": []byte("{version: 1, use: [destructive, secrets]}")},
 		Packs:   packs.All(),
 	})

@@ -1,7 +1,7 @@
 // Package packs holds the policies that are shipped with Grapnel. A policy file selects packs
 // under `use:`, and a program that loads policies passes the pack registry on:
 //
-//	set := policy.Load(policy.Request{Files: files, Packs: packs.All()})
+//	set := load.Policies(load.Request{Files: files, Packs: packs.All()})
 //
 // Each file is a pack and has a version. The names of packs and of their hooks are stable,
 // because policies refer to them. A pack never allows anything: an allow would skip an agent's

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/packindex"
@@ -31,8 +33,8 @@ func using(t *testing.T, names ...string) *grapnel.Engine {
 	if err := os.WriteFile(file, []byte("version: 1\nuse: ["+strings.Join(names, ", ")+"]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	set := policy.Load(policy.Request{Files: []policy.File{{Path: file, Must: true}}, Packs: registry(t)})
-	if loaded := set.Files[0]; loaded.State != policy.Valid {
+	set := load.Policies(load.Request{Files: []load.File{{Path: file, Must: true}}, Packs: registry(t)})
+	if loaded := set.Files[0]; loaded.State != load.Valid {
 		t.Fatalf("a policy that uses %s is %s: %v", names, loaded.State, loaded.Errors)
 	}
 	e, err := grapnel.New(set.Specs, nil)
@@ -191,7 +193,7 @@ func TestPromises(t *testing.T) {
 // registry reads the packs from their files. It does not use the generated table.
 func registry(t *testing.T) packindex.Registry {
 	t.Helper()
-	packs, errs := policy.ReadRegistry(packs.Files())
+	packs, errs := load.ReadRegistry(packs.Files())
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}

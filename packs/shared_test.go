@@ -6,10 +6,11 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/scramble"
 	"github.com/grapnel-dev/grapnel/packs"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // Regression: packs.All was a variable, so a caller could change its hooks for the whole process,
@@ -32,7 +33,7 @@ func TestPacksCannotBeChanged(t *testing.T) {
 	if err := os.WriteFile(file, []byte("version: 1\nuse: [destructive]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	set := policy.Load(policy.Request{Files: []policy.File{{Path: file, Must: true}}, Packs: packs.All(), Always: packs.Always()})
+	set := load.Policies(load.Request{Files: []load.File{{Path: file, Must: true}}, Packs: packs.All(), Always: packs.Always()})
 	engine, err := grapnel.New(set.Specs, nil)
 	if err != nil {
 		t.Fatal(err)

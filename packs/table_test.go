@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
@@ -15,13 +17,12 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/packs"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // TestTable checks that the generated table agrees with the pack files.
 func TestTable(t *testing.T) {
 	t.Parallel()
-	want, errs := policy.ReadRegistry(packs.Files())
+	want, errs := load.ReadRegistry(packs.Files())
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}

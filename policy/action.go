@@ -7,6 +7,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/match"
+	"github.com/grapnel-dev/grapnel/internal/policy/state"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -36,7 +37,7 @@ type action struct {
 	notInPack func(*yaml.Node) (problem, hint string)
 
 	// build adds the action to a Spec that already has its match and events.
-	build func(*builder, *policyfile.Hook, *grapnel.Spec) error
+	build func(*Builder, *policyfile.Hook, *grapnel.Spec) error
 }
 
 // actions lists all actions, in the order in which messages list them.
@@ -45,7 +46,7 @@ var actions = []action{
 		name:  "block",
 		is:    func(h *policyfile.Hook) bool { return h.Decide == "block" },
 		parse: func(p *fileParser, h *policyfile.Hook, n *yaml.Node) { p.decision(h, n, "block") },
-		build: (*builder).buildDecision,
+		build: (*Builder).buildDecision,
 		forbidden: func(_ *policyfile.Hook, c *grapnel.Contract) string {
 			return unless(c.Blocks != grapnel.BlockingNothing, "%s cannot be blocked, because agents only report it", c.Kind)
 		},
@@ -54,7 +55,7 @@ var actions = []action{
 		name:  "ask",
 		is:    func(h *policyfile.Hook) bool { return h.Decide == "ask" },
 		parse: func(p *fileParser, h *policyfile.Hook, n *yaml.Node) { p.decision(h, n, "ask") },
-		build: (*builder).buildDecision,
+		build: (*Builder).buildDecision,
 		forbidden: func(_ *policyfile.Hook, c *grapnel.Contract) string {
 			return unless(c.Blocks == grapnel.BlockingAction, "%s cannot ask: it has happened or cannot be stopped", c.Kind)
 		},
@@ -63,7 +64,7 @@ var actions = []action{
 		name:  "contain",
 		is:    func(h *policyfile.Hook) bool { return h.Contain != nil },
 		parse: (*fileParser).contain,
-		build: (*builder).buildContain,
+		build: (*Builder).buildContain,
 		forbidden: func(_ *policyfile.Hook, c *grapnel.Contract) string {
 			return unless(c.Kind == grapnel.ToolBefore, "%s has no shell line that could run in a sandbox: use %s", c.Kind, grapnel.ToolBefore)
 		},
@@ -75,7 +76,7 @@ var actions = []action{
 		name:  "allow",
 		is:    func(h *policyfile.Hook) bool { return h.Decide == "allow" },
 		parse: func(p *fileParser, h *policyfile.Hook, n *yaml.Node) { p.decision(h, n, "allow") },
-		build: (*builder).buildDecision,
+		build: (*Builder).buildDecision,
 		forbidden: func(_ *policyfile.Hook, c *grapnel.Contract) string {
 			return unless(c.Permit, "%s has no permission prompt that `allow` could skip", c.Kind)
 		},
@@ -84,8 +85,8 @@ var actions = []action{
 		name:  "limit",
 		is:    func(h *policyfile.Hook) bool { return h.Limit != nil },
 		parse: func(p *fileParser, h *policyfile.Hook, n *yaml.Node) { h.Limit = p.limit(n) },
-		build: func(b *builder, h *policyfile.Hook, s *grapnel.Spec) error {
-			s.Phase, s.Hook = grapnel.PhaseRule, newLimit(h, s.Source, b.facts)
+		build: func(b *Builder, h *policyfile.Hook, s *grapnel.Spec) error {
+			s.Phase, s.Hook = grapnel.PhaseRule, state.NewLimit(h, s.Source, b.Facts)
 			return nil
 		},
 		forbidden: func(h *policyfile.Hook, c *grapnel.Contract) string {
@@ -103,7 +104,7 @@ var actions = []action{
 		is:      func(h *policyfile.Hook) bool { return h.Context != nil },
 		parse:   func(p *fileParser, h *policyfile.Hook, n *yaml.Node) { h.Context = p.context(n) },
 		options: (*fileParser).contextOptions,
-		build:   (*builder).buildContext,
+		build:   (*Builder).buildContext,
 		forbidden: func(_ *policyfile.Hook, c *grapnel.Contract) string {
 			return unless(c.Context, "no context can be added on %s", c.Kind)
 		},
@@ -121,7 +122,7 @@ var actions = []action{
 		name:  "replace",
 		is:    func(h *policyfile.Hook) bool { return h.Replace != nil },
 		parse: func(p *fileParser, h *policyfile.Hook, n *yaml.Node) { h.Replace = p.replacements(n) },
-		build: func(_ *builder, h *policyfile.Hook, s *grapnel.Spec) error {
+		build: func(_ *Builder, h *policyfile.Hook, s *grapnel.Spec) error {
 			s.Phase, s.Hook = grapnel.PhaseRewrite, newReplace(h)
 			return nil
 		},
@@ -131,8 +132,8 @@ var actions = []action{
 		name:  "mask",
 		is:    func(h *policyfile.Hook) bool { return h.Mask != nil },
 		parse: func(p *fileParser, h *policyfile.Hook, n *yaml.Node) { h.Mask = p.secretIDs(n, "mask") },
-		build: func(b *builder, h *policyfile.Hook, s *grapnel.Spec) error {
-			s.Phase, s.Hook = grapnel.PhaseRewrite, &masking{match.NewGlobs(h.Mask), b.facts.Secrets, h.Fields, h.Message}
+		build: func(b *Builder, h *policyfile.Hook, s *grapnel.Spec) error {
+			s.Phase, s.Hook = grapnel.PhaseRewrite, &masking{match.NewGlobs(h.Mask), b.Facts.Secrets, h.Fields, h.Message}
 			return nil
 		},
 		forbidden: forbiddenText,
@@ -141,7 +142,7 @@ var actions = []action{
 		name:  "set",
 		is:    func(h *policyfile.Hook) bool { return h.Set != nil || h.Places != nil },
 		parse: (*fileParser).set,
-		build: func(_ *builder, h *policyfile.Hook, s *grapnel.Spec) error {
+		build: func(_ *Builder, h *policyfile.Hook, s *grapnel.Spec) error {
 			s.Phase, s.Hook = grapnel.PhaseRewrite, newSet(h)
 			return nil
 		},
@@ -152,7 +153,7 @@ var actions = []action{
 		is:        func(h *policyfile.Hook) bool { return h.Run != nil && !h.Run.Worker && h.Builtin == nil },
 		parse:     func(p *fileParser, h *policyfile.Hook, n *yaml.Node) { h.Run = p.command(n) },
 		options:   (*fileParser).programOptions,
-		build:     (*builder).buildProgram,
+		build:     (*Builder).buildProgram,
 		notInPack: noPrograms,
 	},
 	{
@@ -163,7 +164,7 @@ var actions = []action{
 			h.Run.Worker = true
 		},
 		options:   (*fileParser).programOptions,
-		build:     (*builder).buildProgram,
+		build:     (*Builder).buildProgram,
 		notInPack: noPrograms,
 	},
 	{
@@ -171,7 +172,7 @@ var actions = []action{
 		is:      func(h *policyfile.Hook) bool { return h.HTTP != nil && !h.HTTP.Notify },
 		parse:   func(p *fileParser, h *policyfile.Hook, n *yaml.Node) { h.HTTP = p.http(n) },
 		options: (*fileParser).httpOptions,
-		build:   (*builder).buildHTTP,
+		build:   (*Builder).buildHTTP,
 		notInPack: func(*yaml.Node) (problem, hint string) {
 			return "a pack cannot call servers", hintNotInPack
 		},
@@ -181,7 +182,7 @@ var actions = []action{
 		is:      func(h *policyfile.Hook) bool { return h.HTTP != nil && h.HTTP.Notify },
 		parse:   func(p *fileParser, h *policyfile.Hook, n *yaml.Node) { h.HTTP = p.notify(n) },
 		options: (*fileParser).notifyOptions,
-		build:   (*builder).buildHTTP,
+		build:   (*Builder).buildHTTP,
 		notInPack: func(*yaml.Node) (problem, hint string) {
 			return "a pack cannot notify servers", hintNotInPack
 		},
@@ -191,7 +192,7 @@ var actions = []action{
 		is:      func(h *policyfile.Hook) bool { return h.Builtin != nil },
 		parse:   (*fileParser).builtin,
 		options: (*fileParser).builtinOptions,
-		build:   (*builder).buildBuiltin,
+		build:   (*Builder).buildBuiltin,
 		forbidden: func(h *policyfile.Hook, c *grapnel.Contract) string {
 			return unless(h.Builtin.Name != policyfile.BuiltinSummary || c.Kind == grapnel.SessionEnd, "a session summary needs the event %s", grapnel.SessionEnd)
 		},
@@ -244,36 +245,38 @@ func forbidden(h *policyfile.Hook, kind grapnel.Kind) string {
 	return a.forbidden(h, contractOf(kind))
 }
 
-// A builder builds the Specs of one policy.
-type builder struct {
+// A Builder builds the Specs of one policy.
+type Builder struct {
 	*policyfile.Policy
-	facts              *match.FactCache
-	newCommand         func(policyfile.Command) grapnel.Hook       // nil = skip hooks with programs
-	newHTTP, newNotify func(policyfile.HTTP) (grapnel.Hook, error) // nil = skip these hooks
-	contain            func(*policyfile.Sandbox, string) (string, error)
-	state              string // directory for output files of hooks that do not name one
+	Facts        *match.FactCache                            // shared by hooks that see the same events
+	Command      func(policyfile.Command) grapnel.Hook       // nil = skip hooks with programs
+	HTTP, Notify func(policyfile.HTTP) (grapnel.Hook, error) // nil = skip these hooks
+	Contain      func(*policyfile.Sandbox, string) (string, error)
+	State        string // directory for output files of hooks that do not name one
 }
 
-// buildRule builds the Spec of a hook that uses no program, no server and no setting of its file.
-func buildRule(h *policyfile.Hook, source grapnel.Source, facts *match.FactCache) (grapnel.Spec, error) {
-	return (&builder{Policy: &policyfile.Policy{}, facts: facts}).spec(h, source)
+// BuildRule builds the Spec of a hook that uses no program, no server and no setting of its file.
+func BuildRule(h *policyfile.Hook, source grapnel.Source, facts *match.FactCache) (grapnel.Spec, error) {
+	return (&Builder{Policy: &policyfile.Policy{}, Facts: facts}).Spec(h, source)
 }
 
-func (b *builder) build(source grapnel.Source) ([]grapnel.Spec, error) {
-	if err := checkHTTP(b.Policy, source.File, source.Scope); err != nil {
+// Build returns the Specs of the hooks, without those whose ways to run are not given. An error is a
+// *policyfile.Error.
+func (b *Builder) Build(source grapnel.Source) ([]grapnel.Spec, error) {
+	if err := CheckHTTP(b.Policy, source.File, source.Scope); err != nil {
 		return nil, err
 	}
 	var specs []grapnel.Spec
-	b.facts.Secrets = match.SecretRules(b.Secrets)
+	b.Facts.Secrets = match.SecretRules(b.Secrets)
 	for i := range b.Hooks {
 		h := &b.Hooks[i]
-		if h.Program() != nil && b.newCommand == nil {
+		if h.Program() != nil && b.Command == nil {
 			continue
 		}
 		if h.HTTP != nil && b.makes(h.HTTP) == nil {
 			continue
 		}
-		spec, err := b.spec(h, source)
+		spec, err := b.Spec(h, source)
 		if err != nil {
 			return nil, &policyfile.Error{File: source.File, Line: h.Line, Col: 1, Msg: fmt.Sprintf("hook %q: %v", h.Name, err)}
 		}
@@ -282,8 +285,9 @@ func (b *builder) build(source grapnel.Source) ([]grapnel.Spec, error) {
 	return specs, nil
 }
 
-func (b *builder) spec(h *policyfile.Hook, source grapnel.Source) (grapnel.Spec, error) {
-	spec, err := hookSpec(h, source, b.facts)
+// Spec returns the Spec of one hook of the policy.
+func (b *Builder) Spec(h *policyfile.Hook, source grapnel.Source) (grapnel.Spec, error) {
+	spec, err := HookSpec(h, source, b.Facts)
 	if err != nil {
 		return spec, err
 	}
@@ -294,7 +298,7 @@ func (b *builder) spec(h *policyfile.Hook, source grapnel.Source) (grapnel.Spec,
 	return spec, a.build(b, h, &spec)
 }
 
-func (*builder) buildDecision(h *policyfile.Hook, spec *grapnel.Spec) error {
+func (*Builder) buildDecision(h *policyfile.Hook, spec *grapnel.Spec) error {
 	d := decide{Reason: reasonOf(h), Message: h.Message}
 	spec.Phase = grapnel.PhaseRule
 	err := d.Decision.UnmarshalText([]byte(h.Decide))
@@ -310,7 +314,7 @@ func (*builder) buildDecision(h *policyfile.Hook, spec *grapnel.Spec) error {
 
 // buildContext builds the hook of a `context:` action. The hook adds information and does not
 // block, so by default it fails open.
-func (b *builder) buildContext(h *policyfile.Hook, spec *grapnel.Spec) error {
+func (b *Builder) buildContext(h *policyfile.Hook, spec *grapnel.Spec) error {
 	if spec.OnError == grapnel.OnErrorDefault {
 		spec.OnError = grapnel.OnErrorOpen
 	}
@@ -321,35 +325,35 @@ func (b *builder) buildContext(h *policyfile.Hook, spec *grapnel.Spec) error {
 	return nil
 }
 
-func (b *builder) buildProgram(h *policyfile.Hook, spec *grapnel.Spec) error {
+func (b *Builder) buildProgram(h *policyfile.Hook, spec *grapnel.Spec) error {
 	cmd := *h.Program()
 	cmd.Dir, cmd.Scope = filepath.Dir(spec.Source.File), spec.Source.Scope
 	if selected, _ := spec.Match.(*match.Matcher); !cmd.Worker { // a worker gets no variables of events
 		cmd.CommandDir = selected.Dir
 	}
-	spec.Hook = b.newCommand(cmd)
+	spec.Hook = b.Command(cmd)
 	spec.Timeout = policyfile.FirstDuration(h.Timeout, b.Defaults.Timeout, policyfile.Duration(policyfile.DefaultTimeout))
 	b.defaultOnError(spec)
 	if spec.OnError == grapnel.OnErrorDefault {
 		spec.OnError = dialect.OnErrorOf(cmd.Speaks)
 	}
-	failOpen(spec)
+	FailOpen(spec)
 	if cmd.Async {
 		spec.Phase = grapnel.PhaseObserve
 	}
 	return nil
 }
 
-// failOpen makes a program or a server fail open, unless the policy or its scope says otherwise.
+// FailOpen makes a program or a server fail open, unless the policy or its scope says otherwise.
 // A user can do nothing about a broken program in the middle of a task, and sees a message about it.
-func failOpen(spec *grapnel.Spec) {
+func FailOpen(spec *grapnel.Spec) {
 	if spec.OnError == grapnel.OnErrorDefault && spec.Source.Scope != grapnel.ScopeManaged {
 		spec.OnError = grapnel.OnErrorOpen
 	}
 }
 
 // defaultOnError applies the file's default for errors to a hook that does not set `on_error:`.
-func (b *builder) defaultOnError(spec *grapnel.Spec) {
+func (b *Builder) defaultOnError(spec *grapnel.Spec) {
 	if spec.OnError == grapnel.OnErrorDefault {
 		spec.OnError = policyfile.ParseOnError(b.Defaults.OnError)
 	}

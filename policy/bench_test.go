@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/grapnel-dev/grapnel/internal/policy/fixture"
 )
 
 // BenchmarkHundredRules measures an event that matches none of a hundred rules of all types.
@@ -17,9 +19,9 @@ func BenchmarkHundredRules(b *testing.B) {
 		fmt.Fprintf(&text, "  - {name: t%d, on: tool.before, match: {tool: 'mcp__server%d__*'}, block: no}\n", i, i)
 		fmt.Fprintf(&text, "  - {name: x%d, on: tool.before, match: {text: '/sk-%d[a-z]+/'}, block: no}\n", i, i)
 	}
-	e := engine(b, "p.yaml", text.String())
+	e := fixture.Engine(b, "p.yaml", text.String())
 	b.ReportAllocs()
 	for b.Loop() {
-		e.Fire(context.Background(), sh("git status"))
+		e.Fire(context.Background(), fixture.Shell("git status"))
 	}
 }

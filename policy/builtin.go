@@ -83,11 +83,11 @@ func defaultEvents(b *policyfile.Builtin) []grapnel.Kind {
 }
 
 // buildBuiltin builds the hook of a `builtin:` action. All built-in hooks only observe.
-func (b *builder) buildBuiltin(h *policyfile.Hook, spec *grapnel.Spec) error {
+func (b *Builder) buildBuiltin(h *policyfile.Hook, spec *grapnel.Spec) error {
 	spec.Phase = grapnel.PhaseObserve
 	if h.Builtin.Name == policyfile.BuiltinSummary {
 		spec.Timeout = policyfile.FirstDuration(h.Timeout, policyfile.Duration(builtin.SummaryTimeout))
-		return summaryOf(h, spec, b.newCommand)
+		return summaryOf(h, spec, b.Command)
 	}
 	write, err := b.linesOf(h.Builtin, spec.Source)
 	if err != nil {
@@ -124,8 +124,8 @@ func logLine(ev *grapnel.Event, tag string) []byte {
 }
 
 // linesOf returns the function that writes a line of an audit or log hook.
-func (b *builder) linesOf(hook *policyfile.Builtin, source grapnel.Source) (func([]byte) error, error) {
-	dir, name := b.state, defaultFile(hook.Name)
+func (b *Builder) linesOf(hook *policyfile.Builtin, source grapnel.Source) (func([]byte) error, error) {
+	dir, name := b.State, defaultFile(hook.Name)
 	switch {
 	case hook.File != "":
 		var err error

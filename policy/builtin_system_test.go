@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/policy/fixture"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/process"
@@ -54,7 +55,7 @@ func TestSessionSummary(t *testing.T) {
 			if len(errs) > 0 {
 				t.Fatal(errs)
 			}
-			specs, err := policy.Build(p, source(file), command)
+			specs, err := policy.Build(p, fixture.Source(file), command)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -71,7 +72,7 @@ func TestSessionSummary(t *testing.T) {
 				Session: grapnel.Session{CWD: dir, Root: root, Transcript: filepath.Join(dir, "transcript")},
 			}
 			if tt.transcript != "" {
-				written(t, ev.Session.Transcript, tt.transcript)
+				fixture.File(t, ev.Session.Transcript, tt.transcript)
 			}
 			_, err = spec.Hook.Handle(t.Context(), ev)
 			if (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
@@ -83,7 +84,7 @@ func TestSessionSummary(t *testing.T) {
 				}
 				return
 			}
-			got := content(t, filepath.Join(dir, tt.root, "daily", "2026-03-04-session-summary.md"))
+			got := fixture.Content(t, filepath.Join(dir, tt.root, "daily", "2026-03-04-session-summary.md"))
 			if want := "\n## Session Summary (05:06 UTC)\n\n" + tt.want + "\n"; got != want {
 				t.Errorf("wrote %q, want %q", got, want)
 			}

@@ -1,15 +1,14 @@
 package policy_test
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/policy/fixture"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -32,7 +31,7 @@ func TestBuiltinErrors(t *testing.T) {
 		if len(errs) == 0 || !strings.Contains(errs[0].Error(), tt.want) {
 			t.Errorf("%s: errors %v, want %q\n%s", name, errs, tt.want, tt.in)
 		}
-		if err := checkSchema(t, tt.in); err == nil {
+		if err := fixture.CheckSchema(t, tt.in); err == nil {
 			t.Errorf("%s: the schema finds nothing wrong\n%s", name, tt.in)
 		}
 	}
@@ -47,92 +46,6 @@ func TestBuiltinErrors(t *testing.T) {
 	}
 }
 
-// fire loads a policy file, fires events, and waits for all observing hooks.
-func fire(t *testing.T, req policy.Request, events ...*grapnel.Event) {
-	t.Helper()
-	set := policy.Load(req)
-	for _, file := range set.Files {
-		if len(file.Errors) > 0 {
-			t.Fatal(file.Errors[0])
-		}
-	}
-	e, err := grapnel.New(set.Specs, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, ev := range events {
-		e.Fire(t.Context(), ev)
-	}
-	if err := e.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func written(t *testing.T, name, text string) string {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return name
-}
-
-func content(t *testing.T, name string) string {
-	t.Helper()
-	data, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(data)
-}
-
-// An audit and a log get the selected events, or all events if none are selected, and the name of
-// the blocking hook. The output is next to the policy file, or at the place that the program
-// chooses.
-//
-// Proves: IC-35
-func TestAuditAndLogging(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	file := written(t, filepath.Join(dir, "p.yaml"), `
-version: 1
-hooks:
-  - {name: all, builtin: audit}
-  - {name: blocked, builtin: {name: audit, file: logs/blocked.jsonl}, when: 'verdict.decision == "block"'}
-  - {name: tags, on: [tool.before, session.end], builtin: {name: logging, file: logs/tags}}
-  - {name: no-touch, on: tool.before, match: {command: touch}, block: no touching}
-`)
-	state := filepath.Join(dir, "state")
-	named := sh("ls")
-	named.Tool.Name, named.Time = "a\nb", time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
-	fire(t, policy.Request{Files: []policy.File{{Path: file, Must: true}}, State: state}, sh("touch secret"), named, &grapnel.Event{Kind: grapnel.SessionStart})
-
-	all := content(t, filepath.Join(state, "audit.jsonl"))
-	if n := strings.Count(all, "\n"); n != 3 {
-		t.Errorf("the audit of everything has %d lines, want 3:\n%s", n, all)
-	}
-	blocked := content(t, filepath.Join(dir, "logs", "blocked.jsonl"))
-	var entry struct {
-		Hook, Event, Tool, Decision string
-		By                          []struct{ Hook, Cause string }
-	}
-	if err := json.Unmarshal([]byte(blocked), &entry); err != nil {
-		t.Fatalf("%v in %s", err, blocked)
-	}
-	if entry.Hook != file+"::blocked" || entry.Decision != "block" || len(entry.By) != 1 || entry.By[0].Hook != file+"::no-touch" || entry.By[0].Cause != "decision" {
-		t.Errorf("the audit of what is blocked says %s", blocked)
-	}
-	if strings.Contains(all+blocked, "secret") {
-		t.Errorf("the audit tells what was done:\n%s%s", all, blocked)
-	}
-	tags := content(t, filepath.Join(dir, "logs", "tags"))
-	if n := strings.Count(tags, "\n"); n != 2 || !strings.Contains(tags, "Z pre:Bash\n") || !strings.Contains(tags, "2026-03-04T05:06:07Z pre:a b\n") {
-		t.Errorf("the log is %q", tags)
-	}
-}
-
 // Without a place for the output, the hook fails and the failure is recorded. No file is
 // written.
 func TestAuditWithoutAPlace(t *testing.T) {
@@ -141,11 +54,11 @@ func TestAuditWithoutAPlace(t *testing.T) {
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
-	specs, err := policy.Build(p, source("p.yaml"), nil)
+	specs, err := policy.Build(p, fixture.Source("p.yaml"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := specs[0].Hook.Handle(t.Context(), sh("ls")); err == nil || !strings.Contains(err.Error(), "name a `file`") {
+	if _, err := specs[0].Hook.Handle(t.Context(), fixture.Shell("ls")); err == nil || !strings.Contains(err.Error(), "name a `file`") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -155,15 +68,15 @@ func TestBuiltinsOfAProjectStayInIt(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	file := filepath.Join(root, "project", "grapnel.yaml")
-	written(t, file, "")
-	from := source(file)
+	fixture.File(t, file, "")
+	from := fixture.Source(file)
 	from.Scope = grapnel.ScopeProject
 	build := func(action string) ([]grapnel.Spec, error) {
 		p, errs := policy.Parse(file, []byte("version: 1\nhooks: [{name: a, builtin: "+action+"}]\n"))
 		if len(errs) > 0 {
 			t.Fatal(errs)
 		}
-		return policy.Build(p, from, noCommand)
+		return policy.Build(p, from, fixture.NoCommand)
 	}
 	for _, action := range []string{
 		"audit", "logging", "{name: audit, file: ../a}", "{name: audit, file: /tmp/a}", "{name: logging, file: a/../../b}",
@@ -184,7 +97,7 @@ func TestBuiltinsOfAProjectStayInIt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := specs[0].Hook.Handle(t.Context(), sh("ls")); (err == nil) != ok {
+		if _, err := specs[0].Hook.Handle(t.Context(), fixture.Shell("ls")); (err == nil) != ok {
 			t.Errorf("writing to %s: %v", name, err)
 		}
 	}

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/internal/rapid"
-
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/policy/fixture"
+	"github.com/grapnel-dev/grapnel/internal/rapid"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -42,10 +42,10 @@ var changeable = map[grapnel.Field]struct {
 	grapnel.FieldClear:    {grapnel.AgentAfter, grapnel.Event{Stop: &grapnel.Stop{}}, `true`, `true`, ``},
 	grapnel.FieldAnswer:   {grapnel.ElicitationBefore, grapnel.Event{Elicitation: &grapnel.Elicitation{Answer: json.RawMessage(`{"action":"accept","content":{"k":"sk-1"}}`)}}, `{action: decline}`, `{"action":"decline"}`, `{"action":"accept","content":{"k":"***"}}`},
 
-	grapnel.FieldCommand: {grapnel.ToolBefore, *sh("echo sk-1"), `make test`, `"make test"`, `"echo ***"`},
-	grapnel.FieldPath:    {grapnel.PermissionBefore, *write("sk-1"), `b.txt`, `"b.txt"`, `"***"`},
-	grapnel.FieldURL:     {grapnel.ToolBefore, *tool(grapnel.ToolBefore, "WebFetch", grapnel.ClassFetch, map[string]any{"url": "http://x/sk-1"}), `http://y/`, `"http://y/"`, `"http://x/***"`},
-	grapnel.FieldContent: {grapnel.ToolBefore, *tool(grapnel.ToolBefore, "Write", grapnel.ClassWrite, map[string]any{"file_path": "sk-1", "content": "sk-1"}), `x`, `"x"`, `"***"`},
+	grapnel.FieldCommand: {grapnel.ToolBefore, *fixture.Shell("echo sk-1"), `make test`, `"make test"`, `"echo ***"`},
+	grapnel.FieldPath:    {grapnel.PermissionBefore, *fixture.Write("sk-1"), `b.txt`, `"b.txt"`, `"***"`},
+	grapnel.FieldURL:     {grapnel.ToolBefore, *fixture.Tool(grapnel.ToolBefore, "WebFetch", grapnel.ClassFetch, map[string]any{"url": "http://x/sk-1"}), `http://y/`, `"http://y/"`, `"http://x/***"`},
+	grapnel.FieldContent: {grapnel.ToolBefore, *fixture.Tool(grapnel.ToolBefore, "Write", grapnel.ClassWrite, map[string]any{"file_path": "sk-1", "content": "sk-1"}), `x`, `"x"`, `"***"`},
 }
 
 // Every field that an event permits to change can be set, and text in it can be replaced.
@@ -62,7 +62,7 @@ func TestEveryFieldChanges(t *testing.T) {
 		tt := changeable[field]
 		ev := tt.ev
 		ev.Kind = tt.kind
-		return engine(t, "/etc/p.yaml", fmt.Sprintf("version: 1\nhooks:\n  - name: x\n    on: %s\n    %s\n", tt.kind, hook)).Fire(context.Background(), &ev)
+		return fixture.Engine(t, "/etc/p.yaml", fmt.Sprintf("version: 1\nhooks:\n  - name: x\n    on: %s\n    %s\n", tt.kind, hook)).Fire(context.Background(), &ev)
 	}
 	for field, tt := range changeable {
 		t.Run("set "+string(field), func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestEveryFieldChanges(t *testing.T) {
 // If a field has several places in a call, all of them are checked.
 func TestReplaceInEveryPlace(t *testing.T) {
 	t.Parallel()
-	e := engine(t, "/etc/p.yaml", "version: 1\nhooks:\n  - name: x\n    on: tool.before\n    fields: [tool.content, tool.command]\n    replace: [{pattern: 'sk-\\d', with: '***'}]\n")
+	e := fixture.Engine(t, "/etc/p.yaml", "version: 1\nhooks:\n  - name: x\n    on: tool.before\n    fields: [tool.content, tool.command]\n    replace: [{pattern: 'sk-\\d', with: '***'}]\n")
 	fire := func(input string) grapnel.Verdict {
 		ev := &grapnel.Event{Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: "MultiEdit", Input: json.RawMessage(input), Facts: []grapnel.Fact{
 			{Field: grapnel.FieldContent, At: "/edits/*/new"}, {Field: grapnel.FieldCommand, At: "/commands/*"}, {Field: grapnel.FieldCommand, At: "/command"},
@@ -133,7 +133,7 @@ func TestSetPlaces(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := engine(t, "/etc/p.yaml", "version: 1\nhooks:\n  - name: x\n    on: tool.before\n    set: {"+tt.set+"}\n")
+			e := fixture.Engine(t, "/etc/p.yaml", "version: 1\nhooks:\n  - name: x\n    on: tool.before\n    set: {"+tt.set+"}\n")
 			ev := &grapnel.Event{Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: "x", Input: json.RawMessage(tt.input), Facts: []grapnel.Fact{{Field: grapnel.FieldCommand, At: "/command"}}}}
 			v := e.Fire(context.Background(), ev)
 			if got := string(v.Changes[grapnel.FieldInput]); got != tt.want || !strings.Contains(v.Reason(), tt.reason) || (v.Decision == grapnel.Block) != (tt.reason != "") {
@@ -146,7 +146,7 @@ func TestSetPlaces(t *testing.T) {
 // One hook can set different fields for different events.
 func TestSetOnSeveralEvents(t *testing.T) {
 	t.Parallel()
-	e := engine(t, "/etc/p.yaml", "version: 1\nhooks:\n  - {name: x, on: [tool.before, tool.after], set: {tool.input.a: 1, tool.output: gone}}\n")
+	e := fixture.Engine(t, "/etc/p.yaml", "version: 1\nhooks:\n  - {name: x, on: [tool.before, tool.after], set: {tool.input.a: 1, tool.output: gone}}\n")
 	for kind, want := range map[grapnel.Kind]grapnel.Field{grapnel.ToolBefore: grapnel.FieldInput, grapnel.ToolAfter: grapnel.FieldOutput} {
 		v := e.Fire(context.Background(), &grapnel.Event{Kind: kind, Tool: &grapnel.Tool{Name: "x", Input: json.RawMessage(`{}`), Output: json.RawMessage(`{}`)}})
 		if len(v.Changes) != 1 || v.Changes[want] == nil || v.Decision != grapnel.None {
@@ -167,7 +167,7 @@ func TestReplaceKeepsJSON(t *testing.T) {
 		with := rapid.SampledFrom([]string{`"`, `\`, "\n", `","x":"`, `$0$0`, "\x00", "é", ``, "\xff"}).Draw(t, "with")
 		pattern := rapid.SampledFrom([]string{`.`, `[a-c]+`, `"`, `\\`, `^.*$`, `k`}).Draw(t, "pattern")
 		p := &policyfile.Policy{Version: 1, Hooks: []policyfile.Hook{{Name: "x", On: []grapnel.Kind{grapnel.ToolBefore}, Replace: []policyfile.Replacement{{Pattern: pattern, With: with}}}}}
-		specs, err := policy.Build(p, grapnel.Source{Name: "p"}, noCommand)
+		specs, err := policy.Build(p, grapnel.Source{Name: "p"}, fixture.NoCommand)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -276,7 +276,7 @@ func TestChangesInAgentsAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := engine(t, "/etc/p.yaml", "version: 1\nhooks:\n  - name: x\n    on: "+tt.on+"\n    "+tt.hook+"\n")
+			e := fixture.Engine(t, "/etc/p.yaml", "version: 1\nhooks:\n  - name: x\n    on: "+tt.on+"\n    "+tt.hook+"\n")
 			reply := dialect.Answer(context.Background(), e, tt.d, dialect.Input{Payload: []byte(tt.payload)})
 			if !strings.Contains(string(reply.Stdout), tt.want) || !json.Valid(reply.Stdout) {
 				t.Errorf("answered %s, want %s in it", reply.Stdout, tt.want)
@@ -303,13 +303,13 @@ func TestPathsInPatches(t *testing.T) {
 		"no path of it":   {"on: tool.before\n    fields: tool.path\n    replace: [{pattern: prod, with: test}]", `{"hook_event_name":"PreToolUse","cwd":"/home/dev/project","tool_name":"apply_patch","tool_input":{"command":"*** Add File: notes\n+prod\n"}}`, false},
 		"a path set":      {"on: tool.before\n    set: {tool.path: x}", `{"hook_event_name":"PreToolUse","cwd":"/home/dev/project","tool_name":"apply_patch","tool_input":{"command":"*** Add File: notes\n+prod\n"}}`, true},
 	} {
-		e := engine(t, "/home/dev/project/grapnel.yaml", "version: 1\nhooks:\n  - name: x\n    "+tt.hook+"\n")
+		e := fixture.Engine(t, "/home/dev/project/grapnel.yaml", "version: 1\nhooks:\n  - name: x\n    "+tt.hook+"\n")
 		reply := dialect.Answer(context.Background(), e, dialect.Codex(), dialect.Input{Payload: []byte(tt.payload)})
 		if blocked := strings.Contains(string(reply.Stdout), `"permissionDecision":"deny"`); blocked != tt.blocked {
 			t.Errorf("%s: answered %s %s, want a block: %v", name, reply.Stdout, reply.Stderr, tt.blocked)
 		}
 	}
-	e := engine(t, "/etc/p.yaml", "version: 1\nhooks:\n  - name: x\n    on: tool.before\n    fields: tool.content\n    replace: [{pattern: 'sk-\\d', with: '***'}]\n")
+	e := fixture.Engine(t, "/etc/p.yaml", "version: 1\nhooks:\n  - name: x\n    on: tool.before\n    fields: tool.content\n    replace: [{pattern: 'sk-\\d', with: '***'}]\n")
 	reply := dialect.Answer(context.Background(), e, dialect.Codex(), dialect.Input{Payload: []byte(`{"hook_event_name":"PreToolUse","tool_name":"apply_patch","tool_input":{"command":"*** Add File: notes\n+sk-1\n"}}`)})
 	if want := `"updatedInput":{"command":"*** Add File: notes\n+***\n"}`; !strings.Contains(string(reply.Stdout), want) {
 		t.Errorf("answered %s, want %s in it", reply.Stdout, want)

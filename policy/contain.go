@@ -65,9 +65,9 @@ type contain struct {
 	program         func(box *policyfile.Sandbox, root string) (string, error) // see Request.Contain
 }
 
-func (b *builder) buildContain(h *policyfile.Hook, spec *grapnel.Spec) error {
+func (b *Builder) buildContain(h *policyfile.Hook, spec *grapnel.Spec) error {
 	spec.Phase = grapnel.PhaseRewrite
-	spec.Hook = &contain{*h.Contain, h.Name, h.Reason, h.Message, b.contain}
+	spec.Hook = &contain{*h.Contain, h.Name, h.Reason, h.Message, b.Contain}
 	return nil
 }
 

@@ -1,11 +1,16 @@
-// Package policy loads policy files and turns their hooks into Specs.
+// Package policy reads the policy format and turns the hooks of a policy into Specs.
 //
-// [Parse] reads one file and reports all its errors, with line and column. Programs call [Load]: it
-// reads all policy files and stores the last valid content of each as a snapshot. If a file becomes
-// invalid, its last valid content stays active, so a typo cannot disable a rule.
+// [Parse] reads one file and reports all its errors, with line and column. [Build] makes the Specs of
+// a parsed policy. [Rules] does both for rules that are a part of a program.
 //
-//	set := policy.Load(policy.Request{Files: files, Snapshots: dir, Command: newCommand})
-//	engine, err := grapnel.New(set.Specs, nil)
+// The format is one of three rooms. Each room imports only those below it:
+//
+//   - package load knows which policies are in force on a machine: files, packs, snapshots, trust, grants
+//   - this package knows what its keys mean
+//   - package state remembers what a rule needs of earlier events: limits, `after:`, files of the session
+//
+// Package policyfile holds the content of a policy as plain data, for all of them. A new key starts in
+// the table of actions in action.go, or in the keys of a hook in parse.go.
 //
 // The package starts no programs. The caller provides the functions that build the hooks of `run:`
 // and `worker:` actions.

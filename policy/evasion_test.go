@@ -9,14 +9,11 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/policy/fixture"
 )
 
-func rule(lines string) string {
-	return "version: 1\nhooks:\n  - name: x\n    on: tool.before\n    " + strings.ReplaceAll(lines, "\n", "\n    ") + "\n"
-}
-
 func fetches(url string) *grapnel.Event {
-	return tool(grapnel.ToolBefore, "WebFetch", grapnel.ClassFetch, map[string]any{"url": url})
+	return fixture.Tool(grapnel.ToolBefore, "WebFetch", grapnel.ClassFetch, map[string]any{"url": url})
 }
 
 // One bad part of a call is enough for a guard, regardless of harmless parts next to it. An
@@ -29,20 +26,20 @@ func TestNoTalkingPast(t *testing.T) {
 		ev   *grapnel.Event
 		want grapnel.Decision
 	}{
-		"not: one command of two":               {"match: {tool: shell, not: {command: ls}}\nblock: x", sh("ls; rm -rf /"), block},
-		"not: all commands":                     {"match: {tool: shell, not: {command: ls}}\nblock: x", sh("ls; ls -la"), none},
-		"not: beside an unknown one":            {"match: {tool: shell, not: {command: ls}}\nblock: x", sh("ls; $x"), block},
-		"not: behind a redirection":             {"match: {tool: shell, not: {command: ls}}\nblock: x", sh("ls > /etc/passwd"), block},
-		"not: where it writes is not what runs": {"match: {tool: shell, not: {path: 'out/**'}}\nblock: x", sh("rm -rf / > out/x"), block},
-		"except: where it writes":               {"match: {tool: shell}\nexcept: {path: 'out/**'}\nblock: x", sh("rm -rf / > out/x"), block},
-		"except: two keys, one holds":           {"match: {command: rm -rf}\nexcept: {command: rm -rf, path: 'tmp/**'}\nblock: x", sh("rm -rf / > b"), block},
-		"allow: except one of two":              {"match: {tool: shell}\nexcept: {command: rm}\nallow: true", sh("ls; rm -rf /"), none},
-		"allow: except, computed":               {"match: {tool: shell}\nexcept: {command: rm}\nallow: true", sh("$x -rf /"), none},
-		"allow: except, others pass":            {"match: {tool: shell}\nexcept: {command: rm}\nallow: true", sh("ls; pwd"), allow},
-		"allow: not, one of two":                {"match: {tool: shell, not: {command: rm}}\nallow: true", sh("ls; rm x"), none},
-		"allow: not, computed":                  {"match: {tool: shell, not: {command: rm}}\nallow: true", sh("$x"), none},
-		"allow: path says nothing of commands":  {"match: {path: 'src/**'}\nallow: true", sh("rm -rf / > src/a"), none},
-		"allow: path":                           {"match: {path: 'src/**'}\nallow: true", write("src/a"), allow},
+		"not: one command of two":               {"match: {tool: shell, not: {command: ls}}\nblock: x", fixture.Shell("ls; rm -rf /"), block},
+		"not: all commands":                     {"match: {tool: shell, not: {command: ls}}\nblock: x", fixture.Shell("ls; ls -la"), none},
+		"not: beside an unknown one":            {"match: {tool: shell, not: {command: ls}}\nblock: x", fixture.Shell("ls; $x"), block},
+		"not: behind a redirection":             {"match: {tool: shell, not: {command: ls}}\nblock: x", fixture.Shell("ls > /etc/passwd"), block},
+		"not: where it writes is not what runs": {"match: {tool: shell, not: {path: 'out/**'}}\nblock: x", fixture.Shell("rm -rf / > out/x"), block},
+		"except: where it writes":               {"match: {tool: shell}\nexcept: {path: 'out/**'}\nblock: x", fixture.Shell("rm -rf / > out/x"), block},
+		"except: two keys, one holds":           {"match: {command: rm -rf}\nexcept: {command: rm -rf, path: 'tmp/**'}\nblock: x", fixture.Shell("rm -rf / > b"), block},
+		"allow: except one of two":              {"match: {tool: shell}\nexcept: {command: rm}\nallow: true", fixture.Shell("ls; rm -rf /"), none},
+		"allow: except, computed":               {"match: {tool: shell}\nexcept: {command: rm}\nallow: true", fixture.Shell("$x -rf /"), none},
+		"allow: except, others pass":            {"match: {tool: shell}\nexcept: {command: rm}\nallow: true", fixture.Shell("ls; pwd"), allow},
+		"allow: not, one of two":                {"match: {tool: shell, not: {command: rm}}\nallow: true", fixture.Shell("ls; rm x"), none},
+		"allow: not, computed":                  {"match: {tool: shell, not: {command: rm}}\nallow: true", fixture.Shell("$x"), none},
+		"allow: path says nothing of commands":  {"match: {path: 'src/**'}\nallow: true", fixture.Shell("rm -rf / > src/a"), none},
+		"allow: path":                           {"match: {path: 'src/**'}\nallow: true", fixture.Write("src/a"), allow},
 		"allow: host with a user before it":     {"match: {host: good.com}\nallow: true", fetches("https://good.com@evil.com/"), none},
 		"host: capitals in the pattern":         {"match: {host: '*.Internal'}\nblock: x", fetches("https://db.internal/"), block},
 		"host: no slashes":                      {"match: {host: db.internal}\nblock: x", fetches("https:db.internal/x"), block},
@@ -52,17 +49,17 @@ func TestNoTalkingPast(t *testing.T) {
 		"host: another dot":                     {"match: {host: db.internal}\nblock: x", fetches("https://db。internal/x"), block},
 		"url: capitals":                         {"match: {url: 'https://db.internal/*'}\nblock: x", fetches("HTTPS://DB.internal/X"), block},
 		"path: a file URL":                      {"match: {path: /etc/**}\nblock: x", fetches("file:///etc/pass%77d"), block},
-		"path: a file URL for a path":           {"match: {path: /etc/**}\nblock: x", write("FILE://localhost/etc/passwd"), block},
-		"path: after cd":                        {"match: {path: 'deploy/prod/**'}\nblock: x", sh("cd deploy && cd prod && echo x > a"), block},
-		"path: after cd elsewhere":              {"match: {path: 'deploy/prod/**'}\nblock: x", sh("(cd src); cd deploy/prod; echo x > a"), block},
-		"path: a directory with a slash":        {"match: {path: deploy/prod/}\nblock: x", write("deploy/prod/a/b"), block},
-		"path: a pattern with ./":               {"match: {path: './deploy/**'}\nblock: x", write("deploy/a"), block},
-		"path: a pattern out of the project":    {"match: {path: '../other/**'}\nblock: x", write("/home/dev/other/a"), block},
-		"path: very long, and back":             {"match: {path: deploy/a}\nblock: x", write(strings.Repeat("x/../", 20_000) + "deploy/a"), block},
+		"path: a file URL for a path":           {"match: {path: /etc/**}\nblock: x", fixture.Write("FILE://localhost/etc/passwd"), block},
+		"path: after cd":                        {"match: {path: 'deploy/prod/**'}\nblock: x", fixture.Shell("cd deploy && cd prod && echo x > a"), block},
+		"path: after cd elsewhere":              {"match: {path: 'deploy/prod/**'}\nblock: x", fixture.Shell("(cd src); cd deploy/prod; echo x > a"), block},
+		"path: a directory with a slash":        {"match: {path: deploy/prod/}\nblock: x", fixture.Write("deploy/prod/a/b"), block},
+		"path: a pattern with ./":               {"match: {path: './deploy/**'}\nblock: x", fixture.Write("deploy/a"), block},
+		"path: a pattern out of the project":    {"match: {path: '../other/**'}\nblock: x", fixture.Write("/home/dev/other/a"), block},
+		"path: very long, and back":             {"match: {path: deploy/a}\nblock: x", fixture.Write(strings.Repeat("x/../", 20_000) + "deploy/a"), block},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v := engine(t, "/etc/p.yaml", rule(tt.rule)).Fire(context.Background(), tt.ev)
+			v := fixture.Engine(t, "/etc/p.yaml", fixture.Rule(tt.rule)).Fire(context.Background(), tt.ev)
 			if v.Decision != tt.want {
 				t.Errorf("%s on %.100s: %v, want %v (%s)", tt.rule, tt.ev.Tool.Input, v.Decision, tt.want, v.Reason())
 			}
@@ -92,9 +89,9 @@ func TestOnlyAllowsNeedExactCommands(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ev := sh("")
+			ev := fixture.Shell("")
 			ev.Tool.Commands = tt.lines
-			if v := engine(t, "/etc/p.yaml", rule(tt.rule)).Fire(context.Background(), ev); v.Decision != tt.want {
+			if v := fixture.Engine(t, "/etc/p.yaml", fixture.Rule(tt.rule)).Fire(context.Background(), ev); v.Decision != tt.want {
 				t.Errorf("%s on %q: %v, want %v (%s)", tt.rule, tt.lines, v.Decision, tt.want, v.Reason())
 			}
 		})
@@ -104,9 +101,9 @@ func TestOnlyAllowsNeedExactCommands(t *testing.T) {
 // A shell line with an open quote does not hide the next line.
 func TestEachShellLineIsReadByItself(t *testing.T) {
 	t.Parallel()
-	ev := sh("")
+	ev := fixture.Shell("")
 	ev.Tool.Commands = []string{"echo 'x", "rm -rf / #'"}
-	if v := engine(t, "/etc/p.yaml", rule("match: {command: rm -rf}\nblock: x")).Fire(context.Background(), ev); v.Decision != grapnel.Block {
+	if v := fixture.Engine(t, "/etc/p.yaml", fixture.Rule("match: {command: rm -rf}\nblock: x")).Fire(context.Background(), ev); v.Decision != grapnel.Block {
 		t.Errorf("%v, want block", v.Decision)
 	}
 }
@@ -138,9 +135,9 @@ func TestLinksOnBothSides(t *testing.T) {
 		"an exception leads elsewhere": {"match: {path: '**'}\nexcept: {path: 'src/**'}\nblock: x", "src/../.env", grapnel.Block},
 		"a link into what is guarded":  {"match: {path: 'src/**'}\nblock: x", "lib/a", grapnel.Block},
 	} {
-		ev := write(tt.path)
+		ev := fixture.Write(tt.path)
 		ev.Session.CWD, ev.Session.Root = root, root
-		if v := engine(t, filepath.Join(root, "p.yaml"), rule(tt.rule)).Fire(context.Background(), ev); v.Decision != tt.want {
+		if v := fixture.Engine(t, filepath.Join(root, "p.yaml"), fixture.Rule(tt.rule)).Fire(context.Background(), ev); v.Decision != tt.want {
 			t.Errorf("%s: %s is %v, want %v", name, tt.path, v.Decision, tt.want)
 		}
 	}
@@ -149,17 +146,17 @@ func TestLinksOnBothSides(t *testing.T) {
 // A call with too many paths to check cannot bypass a guard for paths.
 func TestTooManyPaths(t *testing.T) {
 	t.Parallel()
-	ev := write("a")
+	ev := fixture.Write("a")
 	for i := range 5000 {
 		ev.Tool.Paths = append(ev.Tool.Paths, grapnel.Path{Path: fmt.Sprint(i)})
 	}
 	for rule, want := range map[string]grapnel.Decision{
-		rule("match: {path: b}\nblock: x"):                      grapnel.Block,
-		rule("match: {tool: write, not: {path: b}}\nblock: x"):  grapnel.Block,
-		rule("match: {tool: write}\nexcept: {path: b}\nask: x"): grapnel.Block,
-		rule("match: {tool: read}\nblock: x"):                   grapnel.None,
+		fixture.Rule("match: {path: b}\nblock: x"):                      grapnel.Block,
+		fixture.Rule("match: {tool: write, not: {path: b}}\nblock: x"):  grapnel.Block,
+		fixture.Rule("match: {tool: write}\nexcept: {path: b}\nask: x"): grapnel.Block,
+		fixture.Rule("match: {tool: read}\nblock: x"):                   grapnel.None,
 	} {
-		v := engine(t, "/etc/p.yaml", rule).Fire(context.Background(), ev)
+		v := fixture.Engine(t, "/etc/p.yaml", rule).Fire(context.Background(), ev)
 		if v.Decision != want || want == grapnel.Block && !strings.Contains(v.Reason(), "more than 4096") {
 			t.Errorf("%s: %v %q, want %v", rule, v.Decision, v.Reason(), want)
 		}
@@ -171,7 +168,7 @@ func TestBatchOfCalls(t *testing.T) {
 	t.Parallel()
 	batch := &grapnel.Event{
 		Kind: grapnel.ToolBatchAfter, Session: grapnel.Session{CWD: "/p", Root: "/p"},
-		Calls: []grapnel.Tool{*sh("git push --force").Tool, *write("deploy/a").Tool},
+		Calls: []grapnel.Tool{*fixture.Shell("git push --force").Tool, *fixture.Write("deploy/a").Tool},
 	}
 	for match, want := range map[string]grapnel.Decision{
 		"{command: git push --force}":      grapnel.Block,
@@ -181,7 +178,7 @@ func TestBatchOfCalls(t *testing.T) {
 		"{tool: fetch}":                    grapnel.None,
 	} {
 		policy := "version: 1\nhooks:\n  - {name: x, on: toolbatch.after, match: " + match + ", block: no}\n"
-		e := engine(t, "/etc/p.yaml", policy)
+		e := fixture.Engine(t, "/etc/p.yaml", policy)
 		if v := e.Fire(context.Background(), batch); v.Decision != want {
 			t.Errorf("%s: %v, want %v", match, v.Decision, want)
 		}
@@ -189,7 +186,7 @@ func TestBatchOfCalls(t *testing.T) {
 			t.Errorf("%s: plan %+v does not say why", match, plan)
 		}
 	}
-	e := engine(t, "/etc/p.yaml", "version: 1\nhooks:\n  - {name: x, on: toolbatch.after, when: 'tool.path == \"deploy/a\"', block: no}\n")
+	e := fixture.Engine(t, "/etc/p.yaml", "version: 1\nhooks:\n  - {name: x, on: toolbatch.after, when: 'tool.path == \"deploy/a\"', block: no}\n")
 	if v := e.Fire(context.Background(), batch); v.Decision != grapnel.Block {
 		t.Errorf("when: %v, want block", v.Decision)
 	}

@@ -1,11 +1,7 @@
 package policy
 
-import "github.com/grapnel-dev/grapnel/internal/match"
-
-// AddChecksum and CheckChecksum are for tests that damage stored files.
-var (
-	AddChecksum   = addChecksum
-	CheckChecksum = checkChecksum
+import (
+	"github.com/grapnel-dev/grapnel/internal/match"
 )
 
 // MatchKeys lists the names of the match keys.
@@ -24,10 +20,6 @@ func ActionNames() (names []string) {
 	}
 	return names
 }
-
-// Tests change policies without waiting. A file is settling there only while its time is in the
-// future.
-func init() { settleTime = 0 }
 
 // A KeyHint is a row of the hints for unknown keys.
 type KeyHint struct{ What, Words, Hint string }

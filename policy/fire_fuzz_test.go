@@ -9,6 +9,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/policy/fixture"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -70,9 +71,9 @@ func FuzzFire(f *testing.F) {
 			return
 		}
 		scopes := []grapnel.Scope{grapnel.ScopeManaged, grapnel.ScopeUser, grapnel.ScopeProject, grapnel.ScopePlugin, grapnel.ScopeSession}
-		from := source("/p/p.yaml")
+		from := fixture.Source("/p/p.yaml")
 		from.Scope = scopes[int(n)%len(scopes)]
-		specs, err := policy.Build(p, from, noCommand)
+		specs, err := policy.Build(p, from, fixture.NoCommand)
 		if err != nil {
 			t.Fatalf("Parse accepts %q and Build does not: %v", file, err)
 		}
@@ -124,7 +125,7 @@ func FuzzMatch(f *testing.F) {
 			if len(errs) > 0 {
 				return nil
 			}
-			specs, err := policy.Build(p, source("/p/p.yaml"), noCommand)
+			specs, err := policy.Build(p, fixture.Source("/p/p.yaml"), fixture.NoCommand)
 			if err != nil {
 				t.Fatalf("Parse accepts %q and Build does not: %v", lines, err)
 			}

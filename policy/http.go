@@ -49,8 +49,8 @@ func forbiddenIn(h *policyfile.HTTP, scope grapnel.Scope) string {
 	return ""
 }
 
-// checkHTTP returns an error for the first server that a file of this scope cannot contain, or nil.
-func checkHTTP(p *policyfile.Policy, file string, scope grapnel.Scope) *policyfile.Error {
+// CheckHTTP returns an error for the first server that a file of this scope cannot contain, or nil.
+func CheckHTTP(p *policyfile.Policy, file string, scope grapnel.Scope) *policyfile.Error {
 	for i := range p.Hooks {
 		if h := &p.Hooks[i]; h.HTTP != nil {
 			if why := forbiddenIn(h.HTTP, scope); why != "" {
@@ -62,18 +62,18 @@ func checkHTTP(p *policyfile.Policy, file string, scope grapnel.Scope) *policyfi
 }
 
 // makes returns the function that builds the hook of a server; nil = the hook is skipped.
-func (b *builder) makes(h *policyfile.HTTP) func(policyfile.HTTP) (grapnel.Hook, error) {
+func (b *Builder) makes(h *policyfile.HTTP) func(policyfile.HTTP) (grapnel.Hook, error) {
 	if h.Notify {
-		return b.newNotify
+		return b.Notify
 	}
-	return b.newHTTP
+	return b.HTTP
 }
 
 // buildHTTP builds the hook of an `http:` or `notify:` action.
-func (b *builder) buildHTTP(h *policyfile.Hook, spec *grapnel.Spec) error {
+func (b *Builder) buildHTTP(h *policyfile.Hook, spec *grapnel.Spec) error {
 	spec.Timeout = policyfile.FirstDuration(h.HTTP.Timeout, h.Timeout, min(b.Defaults.Timeout, policyfile.Duration(policyfile.MaxHTTPTimeout)), policyfile.Duration(policyfile.DefaultTimeout))
 	b.defaultOnError(spec)
-	failOpen(spec)
+	FailOpen(spec)
 	if h.HTTP.Async {
 		spec.Phase = grapnel.PhaseObserve
 	}

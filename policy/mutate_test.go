@@ -7,17 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel/internal/mutate"
-	"github.com/grapnel-dev/grapnel/policy"
-	"github.com/grapnel-dev/grapnel/policy/policyfile"
+	"github.com/grapnel-dev/grapnel/internal/policy/fixture"
 )
-
-func parsed(t interface{ Fatalf(string, ...any) }, file string) *policyfile.Policy {
-	p, errs := policy.Parse("/p/p.yaml", []byte(file))
-	if len(errs) > 0 {
-		t.Fatalf("%s: %v", file, errs)
-	}
-	return p
-}
 
 func TestMutants(t *testing.T) {
 	t.Parallel()
@@ -91,7 +82,7 @@ fields[1]: tool.output is not changed`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := parsed(t, "version: 1\nhooks:\n  - name: x\n    "+tt.hook+"\n")
+			p := fixture.Parsed(t, "version: 1\nhooks:\n  - name: x\n    "+tt.hook+"\n")
 			before := fmt.Sprintf("%+v", p.Hooks[0])
 			got := ""
 			for _, m := range mutate.All(&p.Hooks[0]) {

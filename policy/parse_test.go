@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/policy/fixture"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -340,13 +341,13 @@ func FuzzParse(f *testing.F) {
 		if len(errs) > 0 {
 			return
 		}
-		if err := checkSchema(t, string(data)); err != nil && !strings.Contains(err.Error(), "cannot unmarshal number") {
+		if err := fixture.CheckSchema(t, string(data)); err != nil && !strings.Contains(err.Error(), "cannot unmarshal number") {
 			t.Errorf("Parse accepts %q and the schema does not: %v", data, err)
 		}
 		if len(p.Use) > 0 {
 			return
 		}
-		if _, err := policy.Build(p, source("p.yaml"), noCommand); err != nil {
+		if _, err := policy.Build(p, fixture.Source("p.yaml"), fixture.NoCommand); err != nil {
 			t.Errorf("Parse accepts %q and Build does not: %v", data, err)
 		}
 	})
@@ -373,7 +374,7 @@ func TestKinds(t *testing.T) {
 		if got := policy.Kinds(name); !slices.Equal(got, want) {
 			t.Errorf("Kinds(%s) = %v, want %v", name, got, want)
 		}
-		if err := checkSchema(t, "version: 1\nhooks: [{name: n, on: "+name+", block: no}]"); (err == nil) != (want != nil) {
+		if err := fixture.CheckSchema(t, "version: 1\nhooks: [{name: n, on: "+name+", block: no}]"); (err == nil) != (want != nil) {
 			t.Errorf("the schema says of the event %s: %v", name, err)
 		}
 	}

@@ -1,79 +1,15 @@
 package policy_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/policy"
-	"github.com/grapnel-dev/grapnel/policy/policyfile"
+	"github.com/grapnel-dev/grapnel/internal/policy/fixture"
 )
-
-func source(file string) grapnel.Source { return grapnel.Source{Name: file, File: file} }
-
-// noCommand replaces programs in tests that do not need them.
-func noCommand(policyfile.Command) grapnel.Hook {
-	return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return grapnel.Outcome{}, nil })
-}
-
-func engine(t testing.TB, file, text string) *grapnel.Engine {
-	t.Helper()
-	p, errs := policy.Parse(file, []byte(text))
-	if len(errs) > 0 {
-		t.Fatalf("Parse(%s): %v", text, errs)
-	}
-	if err := checkSchema(t, text); err != nil {
-		t.Errorf("Parse accepts a policy and the schema does not: %v\n%s", err, text)
-	}
-	// The engine runs the policy as decoded from a snapshot.
-	var data bytes.Buffer
-	enc := json.NewEncoder(&data)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(p); err != nil {
-		t.Fatal(err)
-	}
-	var again policyfile.Policy
-	if err := json.Unmarshal(data.Bytes(), &again); err != nil {
-		t.Fatal(err)
-	}
-	specs, err := policy.Build(&again, source(file), noCommand)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := grapnel.New(specs, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
-}
-
-func tool(kind grapnel.Kind, name string, class grapnel.Class, input map[string]any) *grapnel.Event {
-	raw, _ := json.Marshal(input)
-	ev := &grapnel.Event{
-		Kind: kind, Agent: grapnel.Agent{Name: "claude-code"}, Session: grapnel.Session{ID: "s", CWD: "/home/dev/project", Root: "/home/dev/project", Mode: "default"},
-		Tool: &grapnel.Tool{Name: name, Class: class, Input: raw, Facts: []grapnel.Fact{
-			{Field: grapnel.FieldCommand, At: "/command"},
-			{Field: grapnel.FieldPath, At: "/file_path", Use: grapnel.UseWrite},
-			{Field: grapnel.FieldContent, At: "/content"},
-			{Field: grapnel.FieldURL, At: "/url"},
-		}},
-	}
-	ev.Tool.Derive()
-	return ev
-}
-
-func sh(line string) *grapnel.Event {
-	return tool(grapnel.ToolBefore, "Bash", grapnel.ClassShell, map[string]any{"command": line})
-}
-
-func write(path string) *grapnel.Event {
-	return tool(grapnel.ToolBefore, "Write", grapnel.ClassWrite, map[string]any{"file_path": path, "content": "hello sk-live"})
-}
 
 func TestMatch(t *testing.T) {
 	t.Parallel()
@@ -81,87 +17,87 @@ func TestMatch(t *testing.T) {
 		ev   *grapnel.Event
 		want bool
 	}
-	mcp := tool(grapnel.ToolBefore, "mcp_lab_echo", grapnel.ClassMCP, nil)
+	mcp := fixture.Tool(grapnel.ToolBefore, "mcp_lab_echo", grapnel.ClassMCP, nil)
 	mcp.Tool.MCP = &grapnel.MCP{Server: "lab", Tool: "echo"}
 	fetch := func(url string) *grapnel.Event {
-		return tool(grapnel.ToolBefore, "WebFetch", grapnel.ClassFetch, map[string]any{"url": url})
+		return fixture.Tool(grapnel.ToolBefore, "WebFetch", grapnel.ClassFetch, map[string]any{"url": url})
 	}
-	inSub := sh("ls")
+	inSub := fixture.Shell("ls")
 	inSub.Session.Subagent = &grapnel.Subagent{Type: "reviewer"}
 	for rule, events := range map[string]events{
-		"match: {tool: shell}": {"class": {sh("ls"), true}, "other": {write("a"), false}},
-		"match: {tool: Bash}":  {"name": {sh("ls"), true}},
+		"match: {tool: shell}": {"class": {fixture.Shell("ls"), true}, "other": {fixture.Write("a"), false}},
+		"match: {tool: Bash}":  {"name": {fixture.Shell("ls"), true}},
 		"match: {tool: [write, edit]}": {
-			"one of": {write("a"), true}, "none of": {sh("ls"), false},
+			"one of": {fixture.Write("a"), true}, "none of": {fixture.Shell("ls"), false},
 		},
-		"match: {tool: 'mcp__lab__*'}": {"canonical": {mcp, true}, "no": {sh("ls"), false}},
-		"match: {tool: '/^B.s/'}":      {"regexp": {sh("ls"), true}, "no": {write("a"), false}},
-		"match: {mcp: lab}":            {"server": {mcp, true}, "no server": {sh("ls"), false}},
+		"match: {tool: 'mcp__lab__*'}": {"canonical": {mcp, true}, "no": {fixture.Shell("ls"), false}},
+		"match: {tool: '/^B.s/'}":      {"regexp": {fixture.Shell("ls"), true}, "no": {fixture.Write("a"), false}},
+		"match: {mcp: lab}":            {"server": {mcp, true}, "no server": {fixture.Shell("ls"), false}},
 		"match: {command: git push --force}": {
-			"plain":     {sh("git push --force origin main"), true},
-			"wrapped":   {sh("cd x && sudo bash -c 'git -C . push -f'"), true},
-			"mentioned": {sh("git commit -m 'git push --force'"), false},
-			"no shell":  {write("a"), false},
+			"plain":     {fixture.Shell("git push --force origin main"), true},
+			"wrapped":   {fixture.Shell("cd x && sudo bash -c 'git -C . push -f'"), true},
+			"mentioned": {fixture.Shell("git commit -m 'git push --force'"), false},
+			"no shell":  {fixture.Write("a"), false},
 		},
 		"match: {command: rm -rf}\n    except: {command: [rm -rf node_modules]}": {
-			"excepted":           {sh("rm -rf node_modules"), false},
-			"other":              {sh("rm -rf /"), true},
-			"one of two":         {sh("rm -rf node_modules && rm -rf src"), true},
-			"one of two names":   {sh("rm -rf node_modules src"), true},
-			"computed name":      {sh("rm -rf node_modules $X"), true},
-			"excepted, not only": {sh("rm -rf node_modules; ls"), false},
+			"excepted":           {fixture.Shell("rm -rf node_modules"), false},
+			"other":              {fixture.Shell("rm -rf /"), true},
+			"one of two":         {fixture.Shell("rm -rf node_modules && rm -rf src"), true},
+			"one of two names":   {fixture.Shell("rm -rf node_modules src"), true},
+			"computed name":      {fixture.Shell("rm -rf node_modules $X"), true},
+			"excepted, not only": {fixture.Shell("rm -rf node_modules; ls"), false},
 		},
-		"match: {shell: unknown}": {"computed": {sh("$x -rf /"), true}, "clear": {sh("ls"), false}},
+		"match: {shell: unknown}": {"computed": {fixture.Shell("$x -rf /"), true}, "clear": {fixture.Shell("ls"), false}},
 		"match: {path: 'deploy/prod/**'}": {
-			"relative": {write("deploy/prod/a.yaml"), true}, "absolute": {write("/home/dev/project/deploy/prod/x/y"), true},
-			"dots": {write("src/../deploy/prod/a"), true}, "elsewhere": {write("deploy/staging/a"), false}, "other root": {write("/tmp/deploy/prod/a"), false},
-			"redirected to": {sh("echo x > deploy/prod/a"), true}, "the directory": {write("deploy/prod"), true},
-			"patched":             {sh("apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: deploy/prod/a\n+x\n*** End Patch\nEOF"), true},
-			"patched from beside": {sh("cd src && apply_patch <<EOF\n*** Begin Patch\n*** Delete File: ../deploy/prod/a\n*** End Patch\nEOF"), true},
-			"patched by a word":   {sh("apply_patch '*** Begin Patch\n*** Update File: deploy/prod/a\n@@\n-x\n+y\n*** End Patch'"), true},
-			"moved by a patch":    {sh("applypatch <<'EOF'\n*** Begin Patch\n*** Update File: a\n*** Move to: deploy/prod/a\n*** End Patch\nEOF"), true},
-			"a diff":              {sh("git -C . apply <<'EOF'\n--- a/deploy/prod/a\n+++ b/deploy/prod/a\n@@ -1 +1 @@\n-x\n+y\nEOF"), true},
-			"another diff":        {sh("patch -p1 <<'EOF'\n--- a/src/a\n+++ b/src/a\n@@ -1 +1 @@\n-x\n+y\nEOF"), false},
-			"a patch mentioned":   {sh("cat <<'EOF'\n*** Begin Patch\n*** Add File: deploy/prod/a\n+x\n*** End Patch\nEOF"), false},
+			"relative": {fixture.Write("deploy/prod/a.yaml"), true}, "absolute": {fixture.Write("/home/dev/project/deploy/prod/x/y"), true},
+			"dots": {fixture.Write("src/../deploy/prod/a"), true}, "elsewhere": {fixture.Write("deploy/staging/a"), false}, "other root": {fixture.Write("/tmp/deploy/prod/a"), false},
+			"redirected to": {fixture.Shell("echo x > deploy/prod/a"), true}, "the directory": {fixture.Write("deploy/prod"), true},
+			"patched":             {fixture.Shell("apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: deploy/prod/a\n+x\n*** End Patch\nEOF"), true},
+			"patched from beside": {fixture.Shell("cd src && apply_patch <<EOF\n*** Begin Patch\n*** Delete File: ../deploy/prod/a\n*** End Patch\nEOF"), true},
+			"patched by a word":   {fixture.Shell("apply_patch '*** Begin Patch\n*** Update File: deploy/prod/a\n@@\n-x\n+y\n*** End Patch'"), true},
+			"moved by a patch":    {fixture.Shell("applypatch <<'EOF'\n*** Begin Patch\n*** Update File: a\n*** Move to: deploy/prod/a\n*** End Patch\nEOF"), true},
+			"a diff":              {fixture.Shell("git -C . apply <<'EOF'\n--- a/deploy/prod/a\n+++ b/deploy/prod/a\n@@ -1 +1 @@\n-x\n+y\nEOF"), true},
+			"another diff":        {fixture.Shell("patch -p1 <<'EOF'\n--- a/src/a\n+++ b/src/a\n@@ -1 +1 @@\n-x\n+y\nEOF"), false},
+			"a patch mentioned":   {fixture.Shell("cat <<'EOF'\n*** Begin Patch\n*** Add File: deploy/prod/a\n+x\n*** End Patch\nEOF"), false},
 		},
-		"match: {path: '**/.env'}": {"inside": {write("a/.env"), true}, "outside": {write("/etc/.env"), true}, "no": {write("a/.environment"), false}},
-		"match: {path: /etc/**}":   {"absolute": {write("/etc/passwd"), true}, "by dots": {write("../../../etc/passwd"), true}, "no": {write("etc/passwd"), false}},
-		"match: {tool: write, path: 'a/**'}\n    except: {path: a/b.md}": {"all keys": {write("a/c"), true}, "excepted": {write("a/b.md"), false}, "other tool": {sh("echo > a/c"), false}},
+		"match: {path: '**/.env'}": {"inside": {fixture.Write("a/.env"), true}, "outside": {fixture.Write("/etc/.env"), true}, "no": {fixture.Write("a/.environment"), false}},
+		"match: {path: /etc/**}":   {"absolute": {fixture.Write("/etc/passwd"), true}, "by dots": {fixture.Write("../../../etc/passwd"), true}, "no": {fixture.Write("etc/passwd"), false}},
+		"match: {tool: write, path: 'a/**'}\n    except: {path: a/b.md}": {"all keys": {fixture.Write("a/c"), true}, "excepted": {fixture.Write("a/b.md"), false}, "other tool": {fixture.Shell("echo > a/c"), false}},
 		"match: {url: 'https://*.example.com/*'}":                        {"yes": {fetch("https://a.example.com/x/y"), true}, "no": {fetch("https://example.org/"), false}},
 		"match: {host: '*.internal'}":                                    {"yes": {fetch("http://db.INTERNAL:5432/x"), true}, "no": {fetch("http://internal.example.com"), false}, "in the path": {fetch("http://x.com/a.internal"), false}},
-		"match: {content: sk-live}":                                      {"yes": {write("a"), true}, "no": {sh("echo sk-live"), false}},
+		"match: {content: sk-live}":                                      {"yes": {fixture.Write("a"), true}, "no": {fixture.Shell("echo sk-live"), false}},
 		"match: {command: psql}\n    except: {text: shop_test}": {
-			"excepted": {sh("psql shop_test -c 'drop table a'"), false}, "not excepted": {sh("psql shop"), true},
-			"a description": {tool(grapnel.ToolBefore, "Bash", grapnel.ClassShell, map[string]any{"command": "psql shop", "description": "psql shop_test"}), true},
+			"excepted": {fixture.Shell("psql shop_test -c 'drop table a'"), false}, "not excepted": {fixture.Shell("psql shop"), true},
+			"a description": {fixture.Tool(grapnel.ToolBefore, "Bash", grapnel.ClassShell, map[string]any{"command": "psql shop", "description": "psql shop_test"}), true},
 		},
 		"match: {code: drop_all}": {
-			"an option": {sh("python3 -c 'db.drop_all()'"), true}, "a here-document": {sh("python3 - <<'E'\ndb.drop_all()\nE"), true}, "a pipe": {sh("echo 'db.drop_all()' | python3"), true},
-			"no code": {sh("echo drop_all"), false}, "other code": {sh("python3 -c 'print(1)'"), false},
+			"an option": {fixture.Shell("python3 -c 'db.drop_all()'"), true}, "a here-document": {fixture.Shell("python3 - <<'E'\ndb.drop_all()\nE"), true}, "a pipe": {fixture.Shell("echo 'db.drop_all()' | python3"), true},
+			"no code": {fixture.Shell("echo drop_all"), false}, "other code": {fixture.Shell("python3 -c 'print(1)'"), false},
 		},
 		"match: {code: drop_all}\n    except: {code: ':memory:'}": {
-			"excepted":   {sh("python3 -c 'connect(\":memory:\").drop_all()'"), false},
-			"one of two": {sh("python3 -c 'connect(\":memory:\").drop_all()'; python3 -c 'db.drop_all()'"), true},
+			"excepted":   {fixture.Shell("python3 -c 'connect(\":memory:\").drop_all()'"), false},
+			"one of two": {fixture.Shell("python3 -c 'connect(\":memory:\").drop_all()'; python3 -c 'db.drop_all()'"), true},
 		},
-		"match: {text: sk-live}":                                       {"content": {write("a"), true}, "command": {sh("echo sk-live"), true}, "no": {sh("ls"), false}},
-		"match: {text: '/sk-[a-z]+/'}":                                 {"yes": {write("a"), true}, "no": {sh("echo sk-1"), false}},
-		"match: {agent: claude}":                                       {"alias": {sh("ls"), true}},
-		"match: {agent: [gemini-cli]}":                                 {"other": {sh("ls"), false}},
-		"match: {mode: default}":                                       {"yes": {sh("ls"), true}},
-		"match: {subagent: reviewer}":                                  {"yes": {inSub, true}, "no": {sh("ls"), false}},
-		"match: {subagent: '*'}":                                       {"yes": {inSub, true}, "main agent": {sh("ls"), false}},
-		"match: {mcp: '*'}":                                            {"own tool": {sh("ls"), false}},
-		"match: {not: {subagent: '*'}}":                                {"no": {inSub, false}, "main agent": {sh("ls"), true}},
-		"match: {agent: my-agent}":                                     {"other": {sh("ls"), false}},
-		"match: {tool: shell, not: {command: ls}}":                     {"negated": {sh("ls -la"), false}, "other": {sh("pwd"), true}},
-		"match: {tool: shell, not: {agent: claude}}":                   {"negated": {sh("pwd"), false}},
-		"match: {tool: shell}\n    except: {command: ls}":              {"all excepted": {sh("ls; ls -la"), false}, "one is not": {sh("ls; pwd"), true}},
-		"when: tool.command contains 'secret'":                         {"yes": {sh("cat secret"), true}, "no": {sh("ls"), false}, "no command": {write("a"), false}},
-		"when: tool.input.file_path == 'a' and session.mode != 'plan'": {"yes": {write("a"), true}, "no": {write("b"), false}},
-		"when: tool.output == '' and len(tool.input) == 1 and tool['input'].command == 'ls'": {"decoded late": {sh("ls"), true}, "no": {sh("pwd"), false}},
-		"when: tool.input.nothing == nil and tool?.input?.command startsWith 'l'":            {"absent and optional": {sh("ls"), true}},
-		`when: "any(tool.commands, # matches '^l')"`:                                         {"loop": {sh("ls"), true}},
+		"match: {text: sk-live}":                                       {"content": {fixture.Write("a"), true}, "command": {fixture.Shell("echo sk-live"), true}, "no": {fixture.Shell("ls"), false}},
+		"match: {text: '/sk-[a-z]+/'}":                                 {"yes": {fixture.Write("a"), true}, "no": {fixture.Shell("echo sk-1"), false}},
+		"match: {agent: claude}":                                       {"alias": {fixture.Shell("ls"), true}},
+		"match: {agent: [gemini-cli]}":                                 {"other": {fixture.Shell("ls"), false}},
+		"match: {mode: default}":                                       {"yes": {fixture.Shell("ls"), true}},
+		"match: {subagent: reviewer}":                                  {"yes": {inSub, true}, "no": {fixture.Shell("ls"), false}},
+		"match: {subagent: '*'}":                                       {"yes": {inSub, true}, "main agent": {fixture.Shell("ls"), false}},
+		"match: {mcp: '*'}":                                            {"own tool": {fixture.Shell("ls"), false}},
+		"match: {not: {subagent: '*'}}":                                {"no": {inSub, false}, "main agent": {fixture.Shell("ls"), true}},
+		"match: {agent: my-agent}":                                     {"other": {fixture.Shell("ls"), false}},
+		"match: {tool: shell, not: {command: ls}}":                     {"negated": {fixture.Shell("ls -la"), false}, "other": {fixture.Shell("pwd"), true}},
+		"match: {tool: shell, not: {agent: claude}}":                   {"negated": {fixture.Shell("pwd"), false}},
+		"match: {tool: shell}\n    except: {command: ls}":              {"all excepted": {fixture.Shell("ls; ls -la"), false}, "one is not": {fixture.Shell("ls; pwd"), true}},
+		"when: tool.command contains 'secret'":                         {"yes": {fixture.Shell("cat secret"), true}, "no": {fixture.Shell("ls"), false}, "no command": {fixture.Write("a"), false}},
+		"when: tool.input.file_path == 'a' and session.mode != 'plan'": {"yes": {fixture.Write("a"), true}, "no": {fixture.Write("b"), false}},
+		"when: tool.output == '' and len(tool.input) == 1 and tool['input'].command == 'ls'": {"decoded late": {fixture.Shell("ls"), true}, "no": {fixture.Shell("pwd"), false}},
+		"when: tool.input.nothing == nil and tool?.input?.command startsWith 'l'":            {"absent and optional": {fixture.Shell("ls"), true}},
+		`when: "any(tool.commands, # matches '^l')"`:                                         {"loop": {fixture.Shell("ls"), true}},
 	} {
-		e := engine(t, "/etc/p.yaml", "version: 1\nhooks:\n  - name: x\n    on: tool.before\n    block: hit\n    "+rule+"\n")
+		e := fixture.Engine(t, "/etc/p.yaml", "version: 1\nhooks:\n  - name: x\n    on: tool.before\n    block: hit\n    "+rule+"\n")
 		for name, tt := range events {
 			t.Run(rule+"/"+name, func(t *testing.T) {
 				t.Parallel()
@@ -177,7 +113,7 @@ func TestMatch(t *testing.T) {
 // One harmless command does not allow the other commands of a line.
 func TestAllowWantsEverythingToFit(t *testing.T) {
 	t.Parallel()
-	e := engine(t, "/etc/p.yaml", "version: 1\nhooks:\n  - name: x\n    on: tool.before\n    match: {command: [git status, ls]}\n    allow: true\n")
+	e := fixture.Engine(t, "/etc/p.yaml", "version: 1\nhooks:\n  - name: x\n    on: tool.before\n    match: {command: [git status, ls]}\n    allow: true\n")
 	for line, want := range map[string]grapnel.Decision{
 		"git status":               grapnel.Allow,
 		"git status; ls":           grapnel.Allow,
@@ -188,7 +124,7 @@ func TestAllowWantsEverythingToFit(t *testing.T) {
 		"$x; ls":                   grapnel.None,
 		"git status | sh":          grapnel.None,
 	} {
-		if v := e.Fire(context.Background(), sh(line)); v.Decision != want {
+		if v := e.Fire(context.Background(), fixture.Shell(line)); v.Decision != want {
 			t.Errorf("%q: %v, want %v", line, v.Decision, want)
 		}
 	}
@@ -206,7 +142,7 @@ func TestActions(t *testing.T) {
 	}
 	t.Run("context", func(t *testing.T) {
 		t.Parallel()
-		e := engine(t, file, "version: 1\nhooks:\n  - {name: a, on: prompt.before, context: one}\n  - {name: b, on: prompt.before, context: {file: rules.md}}\n  - {name: c, on: prompt.before, context: {file: gone.md}}\n")
+		e := fixture.Engine(t, file, "version: 1\nhooks:\n  - {name: a, on: prompt.before, context: one}\n  - {name: b, on: prompt.before, context: {file: rules.md}}\n  - {name: c, on: prompt.before, context: {file: gone.md}}\n")
 		v := e.Fire(context.Background(), prompt("hi"))
 		if got := strings.Join(v.Context, "|"); got != "one|be kind" || v.Decision != grapnel.None {
 			t.Errorf("context = %q, %v, want one|be kind and no decision", got, v.Decision)
@@ -217,44 +153,44 @@ func TestActions(t *testing.T) {
 	})
 	t.Run("replace", func(t *testing.T) {
 		t.Parallel()
-		e := engine(t, file, "version: 1\nhooks:\n  - name: a\n    on: [prompt.before, tool.before]\n    replace: [{pattern: 'sk-([a-z]+)', with: 'sk-*$1*'}, {pattern: hello, with: bye}]\n")
+		e := fixture.Engine(t, file, "version: 1\nhooks:\n  - name: a\n    on: [prompt.before, tool.before]\n    replace: [{pattern: 'sk-([a-z]+)', with: 'sk-*$1*'}, {pattern: hello, with: bye}]\n")
 		if v := e.Fire(context.Background(), prompt("key sk-abc")); string(v.Changes[grapnel.FieldPrompt]) != `"key sk-*abc*"` {
 			t.Errorf("changes = %s", v.Changes)
 		}
-		v := e.Fire(context.Background(), write("a<b>.txt"))
+		v := e.Fire(context.Background(), fixture.Write("a<b>.txt"))
 		if got := v.Event.Tool.Content; got != "bye sk-*live*" {
 			t.Errorf("content = %q", got)
 		}
-		if v := e.Fire(context.Background(), sh("ls")); len(v.Changes) != 0 {
+		if v := e.Fire(context.Background(), fixture.Shell("ls")); len(v.Changes) != 0 {
 			t.Errorf("changes = %s, want none", v.Changes)
 		}
 	})
 	t.Run("replace, only some fields", func(t *testing.T) {
 		t.Parallel()
-		e := engine(t, file, "version: 1\nhooks:\n  - {name: a, on: tool.before, fields: tool.content, replace: [{pattern: a, with: b}]}\n")
-		v := e.Fire(context.Background(), tool(grapnel.ToolBefore, "Write", grapnel.ClassWrite, map[string]any{"file_path": "a", "content": "a"}))
+		e := fixture.Engine(t, file, "version: 1\nhooks:\n  - {name: a, on: tool.before, fields: tool.content, replace: [{pattern: a, with: b}]}\n")
+		v := e.Fire(context.Background(), fixture.Tool(grapnel.ToolBefore, "Write", grapnel.ClassWrite, map[string]any{"file_path": "a", "content": "a"}))
 		if got := string(v.Changes[grapnel.FieldInput]); got != `{"content":"b","file_path":"a"}` {
 			t.Errorf("changes = %s", got)
 		}
 	})
 	t.Run("set", func(t *testing.T) {
 		t.Parallel()
-		e := engine(t, file, "version: 1\nhooks:\n  - {name: a, on: tool.before, match: {command: make}, set: {tool.command: make -n}}\n")
-		if v := e.Fire(context.Background(), sh("make all")); v.Event.Tool.Commands[0] != "make -n" {
+		e := fixture.Engine(t, file, "version: 1\nhooks:\n  - {name: a, on: tool.before, match: {command: make}, set: {tool.command: make -n}}\n")
+		if v := e.Fire(context.Background(), fixture.Shell("make all")); v.Event.Tool.Commands[0] != "make -n" {
 			t.Errorf("commands = %q", v.Event.Tool.Commands)
 		}
 	})
 	t.Run("observe", func(t *testing.T) {
 		t.Parallel()
-		e := engine(t, file, "version: 1\nhooks:\n  - {name: a, on: tool.before, mode: observe, block: true}\n")
-		if v := e.Fire(context.Background(), sh("ls")); v.Decision != grapnel.None {
+		e := fixture.Engine(t, file, "version: 1\nhooks:\n  - {name: a, on: tool.before, mode: observe, block: true}\n")
+		if v := e.Fire(context.Background(), fixture.Shell("ls")); v.Decision != grapnel.None {
 			t.Errorf("decision = %v, want none", v.Decision)
 		}
 	})
 	t.Run("rules see what rewrites left", func(t *testing.T) {
 		t.Parallel()
-		e := engine(t, file, "version: 1\nhooks:\n  - {name: a, on: tool.before, match: {command: rm}, block: no}\n  - {name: b, on: tool.before, set: {tool.command: rm x}}\n")
-		if v := e.Fire(context.Background(), sh("ls")); v.Decision != grapnel.Block {
+		e := fixture.Engine(t, file, "version: 1\nhooks:\n  - {name: a, on: tool.before, match: {command: rm}, block: no}\n  - {name: b, on: tool.before, set: {tool.command: rm x}}\n")
+		if v := e.Fire(context.Background(), fixture.Shell("ls")); v.Decision != grapnel.Block {
 			t.Errorf("decision = %v, want block: a rewrite made it an rm", v.Decision)
 		}
 	})
@@ -272,9 +208,9 @@ func TestPathsAreReal(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	e := engine(t, filepath.Join(root, "p.yaml"), "version: 1\nhooks:\n  - {name: a, on: tool.before, match: {path: 'deploy/prod/**'}, block: no}\n")
+	e := fixture.Engine(t, filepath.Join(root, "p.yaml"), "version: 1\nhooks:\n  - {name: a, on: tool.before, match: {path: 'deploy/prod/**'}, block: no}\n")
 	for _, path := range []string{"link/a.yaml", "link/../prod/a", "dangling", filepath.Join(root, "link/x/y/z")} {
-		ev := write(path)
+		ev := fixture.Write(path)
 		ev.Session.CWD, ev.Session.Root = root, ""
 		if v := e.Fire(context.Background(), ev); v.Decision != grapnel.Block {
 			t.Errorf("path %q reaches deploy/prod and is not blocked", path)
@@ -284,109 +220,9 @@ func TestPathsAreReal(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(root, ".git"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	ev := write("prod/a.yaml")
+	ev := fixture.Write("prod/a.yaml")
 	ev.Session.CWD, ev.Session.Root = filepath.Join(root, "deploy"), ""
 	if v := e.Fire(context.Background(), ev); v.Decision != grapnel.Block {
 		t.Error("after cd deploy, prod/a.yaml is not blocked")
-	}
-}
-
-func load(t *testing.T, file, snaps string, must bool) (policy.Set, *grapnel.Engine) {
-	t.Helper()
-	set := policy.Load(policy.Request{Files: []policy.File{{Path: file, Must: must}}, Snapshots: snaps, Command: noCommand})
-	e, err := grapnel.New(set.Specs, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return set, e
-}
-
-const blockAll = "version: 1\nhooks:\n  - {name: a, on: tool.before, match: {command: touch}, block: no touching}\n"
-
-func TestLoadKeepsTheLastValidContent(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	file, snaps := filepath.Join(dir, "p.yaml"), filepath.Join(dir, "state")
-	put := func(text string) {
-		t.Helper()
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	check := func(step string, state policy.State, line string, want grapnel.Decision, notice string) {
-		t.Helper()
-		set, e := load(t, file, snaps, false)
-		if got := set.Files[0].State; got != state {
-			t.Errorf("%s: state %s, want %s", step, got, state)
-		}
-		if v := e.Fire(context.Background(), sh(line)); v.Decision != want {
-			t.Errorf("%s: %q is %v, want %v: %s", step, line, v.Decision, want, v.Reason())
-		}
-		v := e.Fire(context.Background(), &grapnel.Event{Kind: grapnel.PromptBefore, Prompt: &grapnel.Prompt{}})
-		if got := strings.Join(v.Messages, "\n"); notice == "" && got != "" || !strings.Contains(got, notice) {
-			t.Errorf("%s: the person is told %q, want %q", step, got, notice)
-		}
-		if v.Decision != grapnel.None {
-			t.Errorf("%s: the prompt is %v: prompts are never locked", step, v.Decision)
-		}
-	}
-	check("no file", policy.Absent, "touch x", grapnel.None, "")
-	put("version: 1\nhooks:\n  - {name: a, on: tool.before, blok: x}\n")
-	check("broken from the start", policy.Broken, "ls", grapnel.Block, "p.yaml:3:32: unknown key")
-	put(blockAll)
-	check("valid", policy.Valid, "touch x", grapnel.Block, "")
-	check("valid again, from the snapshot", policy.Valid, "touch x", grapnel.Block, "")
-	check("valid lets others pass", policy.Valid, "ls", grapnel.None, "")
-	put(blockAll + "  - oops\n")
-	check("broken now", policy.Broken, "touch x", grapnel.Block, "last valid content stays active")
-	check("broken now lets others pass", policy.Broken, "ls", grapnel.None, "p.yaml:4:")
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
-	check("gone", policy.Gone, "touch x", grapnel.Block, "grapnel untrust")
-	if forgot, err := policy.Forget(snaps, file); !forgot || err != nil {
-		t.Fatalf("Forget = %v, %v", forgot, err)
-	}
-	check("forgotten", policy.Absent, "touch x", grapnel.None, "")
-}
-
-func TestLoadOfWhatCannotBeRead(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	for name, file := range map[string]string{"a directory": dir, "named and absent": filepath.Join(dir, "none.yaml")} {
-		set, e := load(t, file, "", true)
-		if v := e.Fire(context.Background(), sh("ls")); v.Decision != grapnel.Block || set.Files[0].Errors == nil {
-			t.Errorf("%s: %v, want a block: nobody knows what it forbids", name, v.Decision)
-		}
-	}
-}
-
-func TestLoadWithoutAPlaceForSnapshots(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	file, blocker := filepath.Join(dir, "p.yaml"), filepath.Join(dir, "file")
-	for name, text := range map[string]string{file: blockAll, blocker: ""} {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	_, e := load(t, file, filepath.Join(blocker, "state"), false) // below a file, so it cannot be created
-	if v := e.Fire(context.Background(), sh("touch x")); v.Decision != grapnel.Block {
-		t.Errorf("%v, want block", v.Decision)
-	}
-}
-
-func TestSnapshotsArePruned(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	file, snaps := filepath.Join(dir, "p.yaml"), filepath.Join(dir, "state")
-	for i := range 40 {
-		if err := os.WriteFile(file, []byte(blockAll+strings.Repeat("# more\n", i)), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		load(t, file, snaps, false)
-	}
-	if kept, _ := filepath.Glob(filepath.Join(snaps, "*.snap")); len(kept) > 32 {
-		t.Errorf("%d snapshots are kept, want at most 32", len(kept))
 	}
 }

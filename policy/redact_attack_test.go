@@ -1,4 +1,4 @@
-package policy
+package policy_test
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/policy/fixture"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -23,8 +24,8 @@ func TestRedactTakenOut(t *testing.T) {
 			r := redact.New([]*policyfile.Redact{{Fields: []string{"/api_key"}}})
 			ev := &grapnel.Event{Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: "x", Input: json.RawMessage(input)}, Native: json.RawMessage(native), Prompt: &grapnel.Prompt{Text: "it is hunter22x"}}
 			shown, err := r.Event(ev)
-			if err != nil || strings.Contains(string(encode(shown)), "hunter22x") {
-				t.Errorf("%s, %s: %v, shown is %s", name, input, err, encode(shown))
+			if err != nil || strings.Contains(string(shownAs(shown)), "hunter22x") {
+				t.Errorf("%s, %s: %v, shown is %s", name, input, err, shownAs(shown))
 			}
 		}
 	}
@@ -44,7 +45,7 @@ func TestRedactNames(t *testing.T) {
 	} {
 		shown, err := r.Event(ev)
 		if text := ""; err == nil {
-			text = string(encode(shown))
+			text = string(shownAs(shown))
 			if strings.Contains(text, "sk-abcdefgh") || strings.Contains(text, "12345678") {
 				t.Errorf("%s: shown is %s", name, text)
 			}
@@ -72,9 +73,9 @@ func TestRedactNamesRestored(t *testing.T) {
 		"moved":      {set(`{"env":{"c":1},"a [REDACTED]":{"b":"[REDACTED]"},"command":"ls"}`), input, true},
 	} {
 		e, shown, rec := redacting(t, `{patterns: ['sk-[a-z]{4,}']}`, func(*grapnel.Event) (grapnel.Outcome, error) { return tt.out, nil })
-		v := e.Fire(context.Background(), limitCall("s", "Bash", input, "1"))
-		if len(*shown) == 0 || strings.Contains(string(encode((*shown)[0])), "sk-") {
-			t.Fatalf("%s: shown is %s", name, encode(*shown))
+		v := e.Fire(context.Background(), fixture.Call("s", "Bash", input, "1"))
+		if len(*shown) == 0 || strings.Contains(string(shownAs((*shown)[0])), "sk-") {
+			t.Fatalf("%s: shown is %s", name, shownAs(*shown))
 		}
 		if got := string(v.Event.Tool.Input); got != tt.want || (rec.Hooks[0].Error != "") != tt.wrong {
 			t.Errorf("%s: %s, want %s; recorded %+v", name, got, tt.want, rec.Hooks)

@@ -1,4 +1,4 @@
-package policy
+package policy_test
 
 import (
 	"context"
@@ -9,25 +9,27 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/internal/rapid"
-
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/policy/fixture"
+	"github.com/grapnel-dev/grapnel/internal/rapid"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/internal/wire"
+	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // redacting returns an engine with a program of a project, the events that the program got, and
 // the last Record.
-func redacting(t anyTest, redact string, answer func(*grapnel.Event) (grapnel.Outcome, error)) (*grapnel.Engine, *[]*grapnel.Event, *grapnel.Record) {
+func redacting(t fixture.T, redact string, answer func(*grapnel.Event) (grapnel.Outcome, error)) (*grapnel.Engine, *[]*grapnel.Event, *grapnel.Record) {
 	t.Helper()
-	p, errs := Parse("p.yaml", []byte("version: 1\nredact: "+redact+"\nhooks:\n  - {name: x, on: [tool.before, tool.after, prompt.before], run: x}\n"))
+	p, errs := policy.Parse("p.yaml", []byte("version: 1\nredact: "+redact+"\nhooks:\n  - {name: x, on: [tool.before, tool.after, prompt.before], run: x}\n"))
 	if len(errs) > 0 {
 		t.Fatalf("%s: %v", redact, errs)
 	}
 	var shown []*grapnel.Event
-	specs, err := Build(p, grapnel.Source{Name: "p.yaml", File: "p.yaml", Scope: grapnel.ScopeProject}, func(policyfile.Command) grapnel.Hook {
+	specs, err := policy.Build(p, grapnel.Source{Name: "p.yaml", File: "p.yaml", Scope: grapnel.ScopeProject}, func(policyfile.Command) grapnel.Hook {
 		return grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 			shown = append(shown, ev)
 			return answer(ev)
@@ -85,7 +87,7 @@ func TestRedactRestores(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			engine, shown, rec := redacting(t, redact, func(*grapnel.Event) (grapnel.Outcome, error) { return tt.out, nil })
-			ev := limitCall("s", "Bash", tt.input, "1")
+			ev := fixture.Call("s", "Bash", tt.input, "1")
 			ev.Native = json.RawMessage(`{"tool_input":` + tt.input + `}`)
 			v := engine.Fire(context.Background(), ev)
 			if got := string((*shown)[0].Tool.Input); got != tt.shown {
@@ -124,7 +126,7 @@ func TestRedactEverywhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := string(encode(wire.Of(shown)))
+	text := string(shownAs(wire.Of(shown)))
 	for _, part := range []string{"s3cret", "another one", "a third"} {
 		if strings.Contains(text, part) {
 			t.Errorf("%q is shown: %s", part, text)
@@ -151,7 +153,7 @@ func TestRedactDeep(t *testing.T) {
 	t.Parallel()
 	engine, shown, rec := redacting(t, "{fields: [/key]}", func(*grapnel.Event) (grapnel.Outcome, error) { return grapnel.Outcome{}, nil })
 	deep := strings.Repeat(`{"a":`, 2*redact.MaxDepth) + `"x"` + strings.Repeat("}", 2*redact.MaxDepth)
-	engine.Fire(context.Background(), limitCall("s", "Bash", `{"key":"hunter22","b":`+deep+`}`, "1"))
+	engine.Fire(context.Background(), fixture.Call("s", "Bash", `{"key":"hunter22","b":`+deep+`}`, "1"))
 	if len(*shown) > 0 || !strings.Contains(rec.Hooks[0].Error, "nested deeper than 128") {
 		t.Errorf("it was shown %d events, recorded is %+v", len(*shown), rec.Hooks)
 	}
@@ -164,7 +166,7 @@ func TestRedactTrust(t *testing.T) {
 	for scope := grapnel.ScopeManaged; scope <= grapnel.ScopeSession; scope++ {
 		for phase := grapnel.PhaseStep; phase <= grapnel.PhaseObserve; phase++ {
 			specs := []grapnel.Spec{{Name: "x", Phase: phase, Source: grapnel.Source{Scope: scope}, Hook: grapnel.Watch(func(context.Context, *grapnel.Event) {})}}
-			r.Guard(specs, seesRedacted)
+			r.Guard(specs, policy.SeesRedacted)
 			_, got := specs[0].Hook.(*redact.Hook)
 			want := (scope == grapnel.ScopeProject || scope == grapnel.ScopePlugin) && phase != grapnel.PhaseRule
 			if got != want {
@@ -226,7 +228,7 @@ func TestRedactProperty(t *testing.T) {
 			}
 			return grapnel.Outcome{Patch: map[grapnel.Field]json.RawMessage{grapnel.FieldInput: json.RawMessage(hostile)}}, errors.New("beside it")
 		})
-		ev := limitCall("s", "Bash", string(raw), "1")
+		ev := fixture.Call("s", "Bash", string(raw), "1")
 		ev.Native = json.RawMessage(`{"tool_name":"Bash","tool_input":` + string(raw) + `}`)
 		v := engine.Fire(context.Background(), ev)
 		if len(got) < 4 {
@@ -258,4 +260,10 @@ func TestRedactProperty(t *testing.T) {
 			t.Fatalf("of %s and %s runs %s", raw, hostile, v.Event.Tool.Input)
 		}
 	})
+}
+
+// shownAs returns an event as a program gets it.
+func shownAs(v any) []byte {
+	data, _ := rawjson.Marshal(v)
+	return data
 }

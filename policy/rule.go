@@ -11,6 +11,7 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/home"
 	"github.com/grapnel-dev/grapnel/internal/match"
+	"github.com/grapnel-dev/grapnel/internal/policy/state"
 	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/internal/secret"
@@ -19,26 +20,26 @@ import (
 
 // Build converts a policy into Specs with one source. newCommand builds the hook of a `run:` or
 // `worker:`; if it is nil, these hooks are skipped. Build returns an error for a policy that uses
-// packs or loads hook files, because it needs several sources; use [Load] for it. Limits count in
-// memory, only for the returned Specs.
+// packs or loads hook files, because it needs several sources; package load is for such policies. Limits
+// count in memory, only for the returned Specs.
 func Build(p *policyfile.Policy, source grapnel.Source, newCommand func(policyfile.Command) grapnel.Hook) ([]grapnel.Spec, error) {
 	if len(p.Use) > 0 {
 		at := p.Use[0].Pack
-		return nil, &policyfile.Error{File: source.File, Line: at.Line, Col: at.Col, Msg: fmt.Sprintf("uses the pack %q, which only Load can look up", at.Text)}
+		return nil, &policyfile.Error{File: source.File, Line: at.Line, Col: at.Col, Msg: fmt.Sprintf("uses the pack %q, which only load.Policies can look up", at.Text)}
 	}
 	if len(p.Load) > 0 {
 		at := p.Load[0].Format
-		return nil, &policyfile.Error{File: source.File, Line: at.Line, Col: at.Col, Msg: fmt.Sprintf("loads %s hooks, which only Load can find", at.Text)}
+		return nil, &policyfile.Error{File: source.File, Line: at.Line, Col: at.Col, Msg: fmt.Sprintf("loads %s hooks, which only load.Policies can find", at.Text)}
 	}
 	if s := p.Secrets; s != nil && len(s.Sums) != len(s.Files) {
 		at := s.Files[0]
 		return nil, &policyfile.Error{File: source.File, Line: at.Line, Col: at.Col, Msg: fmt.Sprintf("names the rules for secrets in %s, which ReadRules has to read first", at.Text)}
 	}
-	specs, err := (&builder{Policy: p, facts: &match.FactCache{}, newCommand: newCommand}).build(source)
+	specs, err := (&Builder{Policy: p, Facts: &match.FactCache{}, Command: newCommand}).Build(source)
 	if p.Redact != nil {
-		redact.New([]*policyfile.Redact{p.Redact}).Guard(specs, seesRedacted)
+		redact.New([]*policyfile.Redact{p.Redact}).Guard(specs, SeesRedacted)
 	}
-	return together(specs, nil), err
+	return state.Together(specs, nil), err
 }
 
 // reasonOf returns the reason of a decision, with the advice appended.
@@ -49,9 +50,9 @@ func reasonOf(h *policyfile.Hook) string {
 	return strings.TrimSpace(h.Reason + "\nInstead: " + strings.Join(h.Advice, "\nor: "))
 }
 
-// hookSpec returns a Spec with the events, the match and the options of a hook, but without its
+// HookSpec returns a Spec with the events, the match and the options of a hook, but without its
 // action.
-func hookSpec(h *policyfile.Hook, source grapnel.Source, cache *match.FactCache) (grapnel.Spec, error) {
+func HookSpec(h *policyfile.Hook, source grapnel.Source, cache *match.FactCache) (grapnel.Spec, error) {
 	spec := grapnel.Spec{
 		Name: h.Name, Source: source, Line: h.Line, On: h.On, Priority: policyfile.SpecPriority(h.Priority), OnError: policyfile.ParseOnError(h.OnError),
 	}
@@ -68,7 +69,7 @@ func hookSpec(h *policyfile.Hook, source grapnel.Source, cache *match.FactCache)
 	}
 	spec.Match = m
 	if h.After != nil {
-		if spec.Match, err = newPast(h, source, m, as); err != nil {
+		if spec.Match, err = state.NewAfter(h, source, m, as); err != nil {
 			return spec, err
 		}
 	}
@@ -78,7 +79,7 @@ func hookSpec(h *policyfile.Hook, source grapnel.Source, cache *match.FactCache)
 // decide is the hook of a `block:`, `ask:` or `allow:` action.
 type decide grapnel.Outcome
 
-// Always implements decider.
+// Always implements state.Decider.
 func (d decide) Always() grapnel.Decision { return d.Decision }
 
 // Handle returns the same outcome for every event, because the Matcher has already selected the
@@ -191,24 +192,24 @@ func readContext(_ *grapnel.Event, out dialect.Output) (grapnel.Outcome, error) 
 	return grapnel.Outcome{Context: []string{capContext(text, "its output")}}, nil
 }
 
-// seesRedacted reports whether a hook comes from a project or plugin, and so must not see the data
+// SeesRedacted reports whether a hook comes from a project or plugin, and so must not see the data
 // that `redact:` selects.
-func seesRedacted(s *grapnel.Spec) bool {
-	_, marks := s.Hook.(*marker)
+func SeesRedacted(s *grapnel.Spec) bool {
+	_, marks := s.Hook.(*state.Marker)
 	return !marks && (s.Source.Scope == grapnel.ScopeProject || s.Source.Scope == grapnel.ScopePlugin)
 }
 
-// shared returns what the hook of a Spec that this package built shares with the other hooks of its
+// Shared returns what the hook of a Spec that this package built shares with the other hooks of its
 // file; nil = it uses none.
-func shared(s *grapnel.Spec) (facts *match.FactCache, secrets *secret.Rules) {
+func Shared(s *grapnel.Spec) (facts *match.FactCache, secrets *secret.Rules) {
 	if mask, ok := s.Hook.(*masking); ok {
 		secrets = mask.rules
 	}
-	if l, ok := s.Hook.(*limit); ok {
-		facts = l.facts
+	if l, ok := s.Hook.(*state.Limit); ok {
+		facts = l.Facts
 	}
 	matcher := s.Match
-	if f, ok := matcher.(*past); ok {
+	if f, ok := matcher.(*state.After); ok {
 		matcher = f.Matcher
 	}
 	if m, ok := matcher.(*match.Matcher); ok {

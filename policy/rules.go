@@ -15,7 +15,7 @@ import (
 //
 // Rules match as in a policy file: shell lines by the commands in them, paths, addresses, secrets. A
 // hook that needs more than its event (run, worker, http, notify, builtin, after) is an error, and
-// [Load] is for such hooks. A limit counts in memory, for these Specs only. The error has a line for
+// package load is for such hooks. A limit counts in memory, for these Specs only. The error has a line for
 // each mistake, with its position in text.
 func Rules(text string) ([]grapnel.Spec, error) {
 	const head, lines = "version: 1\nhooks:\n", 2
@@ -38,7 +38,7 @@ func Rules(text string) ([]grapnel.Spec, error) {
 	for i := range p.Hooks {
 		h := &p.Hooks[i]
 		if h.Program() != nil || h.HTTP != nil || h.Builtin != nil || h.After != nil {
-			all = append(all, fmt.Errorf("rules:%d: hook %q needs more than its event: put it into a policy file, and load the file with Load", h.Line-lines, h.Name))
+			all = append(all, fmt.Errorf("rules:%d: hook %q needs more than its event: put it into a policy file, and load the file with load.Policies", h.Line-lines, h.Name))
 		}
 	}
 	if len(all) > 0 {

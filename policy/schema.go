@@ -1,7 +1,7 @@
 package policy
 
 import (
-	_ "embed" // for the schema
+	_ "embed"
 	"encoding/json"
 	"slices"
 	"strings"

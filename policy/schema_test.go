@@ -11,26 +11,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/grapnel-dev/grapnel/internal/documents"
+	"github.com/grapnel-dev/grapnel/internal/policy/fixture"
 	"github.com/grapnel-dev/grapnel/policy"
 )
-
-var refuses = sync.OnceValues(func() (func(text string) error, error) { return documents.Validator(policy.Schema()) })
-
-// checkSchema validates the text of a policy, in YAML, against the schema.
-func checkSchema(t testing.TB, text string) error {
-	t.Helper()
-	check, err := refuses()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return check(text)
-}
 
 // beyondSchema lists the errors of parseErrors that a schema cannot detect: it does not check
 // patterns, expressions, and the changes that an event permits.
@@ -58,7 +45,7 @@ func TestSchemaRefuses(t *testing.T) {
 		}
 	}
 	for name, tt := range parseErrors {
-		if err := checkSchema(t, tt.in); (err == nil) != slices.Contains(beyondSchema, name) {
+		if err := fixture.CheckSchema(t, tt.in); (err == nil) != slices.Contains(beyondSchema, name) {
 			t.Errorf("%s: the schema says %v, and beyondSchema otherwise\n%s", name, err, tt.in)
 		}
 	}

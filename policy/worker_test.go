@@ -8,6 +8,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/noop"
+	"github.com/grapnel-dev/grapnel/internal/policy/fixture"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -29,7 +30,7 @@ hooks:
 		t.Fatal(errs)
 	}
 	var made []policyfile.Command
-	specs, err := policy.Build(p, source("/p/grapnel.yaml"), func(c policyfile.Command) grapnel.Hook {
+	specs, err := policy.Build(p, fixture.Source("/p/grapnel.yaml"), func(c policyfile.Command) grapnel.Hook {
 		if (c.CommandDir == nil) != c.Worker {
 			t.Errorf("%s: a program gets the directory of the command, a worker does not", c.Name)
 		}
@@ -75,7 +76,7 @@ hooks:
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
-	specs, err := policy.Build(p, source("/p/grapnel.yaml"), noCommand)
+	specs, err := policy.Build(p, fixture.Source("/p/grapnel.yaml"), fixture.NoCommand)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"google.golang.org/adk/v2/agent"
 	"google.golang.org/adk/v2/agent/llmagent"
 	"google.golang.org/adk/v2/agent/workflowagents/parallelagent"
@@ -28,7 +30,6 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/bridge/adk"
 	"github.com/grapnel-dev/grapnel/host"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 func has(t *testing.T, what, text, want string) {
@@ -948,8 +949,8 @@ hooks:
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	set := policy.Load(policy.Request{Files: []policy.File{{Path: file, Must: true}}})
-	if set.Files[0].State != policy.Valid {
+	set := load.Policies(load.Request{Files: []load.File{{Path: file, Must: true}}})
+	if set.Files[0].State != load.Valid {
 		t.Fatalf("the policy is %v", set.Files[0])
 	}
 	opts := &host.Options{Tools: []host.ToolInfo{{

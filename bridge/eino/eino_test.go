@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/cloudwego/eino/adk"
 	"github.com/cloudwego/eino/callbacks"
 	"github.com/cloudwego/eino/components/model"
@@ -24,7 +26,6 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/bridge/eino"
 	"github.com/grapnel-dev/grapnel/host"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // each runs a test with every way to run an agent.
@@ -550,7 +551,7 @@ hooks:
 	if err != nil {
 		t.Fatal(err)
 	}
-	set := policy.Load(policy.Request{Files: []policy.File{{Path: file, Must: true}}})
+	set := load.Policies(load.Request{Files: []load.File{{Path: file, Must: true}}})
 	if set.Files[0].Hooks != 2 {
 		t.Fatalf("%+v", set.Files)
 	}

@@ -20,7 +20,7 @@ import (
 )
 
 func Example() {
-	// The hooks. policy.Load reads them from a policy file.
+	// The hooks. load.Policies reads them from a policy file.
 	engine, err := grapnel.New([]grapnel.Spec{
 		{Name: "no-delete", On: []grapnel.Kind{grapnel.ToolBefore}, Tools: []string{"shell"}, Hook: grapnel.Guard(func(ev *grapnel.Event) string {
 			if strings.HasPrefix(ev.Tool.Commands[0], "rm ") {

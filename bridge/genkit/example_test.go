@@ -19,7 +19,7 @@ func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 
-	// The hooks. policy.Load reads them from a policy file.
+	// The hooks. load.Policies reads them from a policy file.
 	key := regexp.MustCompile(`sk-[a-z0-9]+`)
 	engine, err := grapnel.New([]grapnel.Spec{
 		{Name: "no-rm", On: []grapnel.Kind{grapnel.ToolBefore}, Tools: []string{"shell"}, Hook: grapnel.Guard(func(ev *grapnel.Event) string {

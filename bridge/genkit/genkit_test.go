@@ -12,13 +12,14 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/firebase/genkit/go/ai"
 	"github.com/firebase/genkit/go/genkit"
 
 	"github.com/grapnel-dev/grapnel"
 	grapnelgenkit "github.com/grapnel-dev/grapnel/bridge/genkit"
 	"github.com/grapnel-dev/grapnel/host"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 func has(t *testing.T, what, text, want string) {
@@ -545,8 +546,8 @@ hooks:
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	set := policy.Load(policy.Request{Files: []policy.File{{Path: file, Must: true}}})
-	if set.Files[0].State != policy.Valid {
+	set := load.Policies(load.Request{Files: []load.File{{Path: file, Must: true}}})
+	if set.Files[0].State != load.Valid {
 		t.Fatalf("the policy is %v", set.Files[0])
 	}
 	opts := &host.Options{Tools: []host.ToolInfo{{

@@ -17,7 +17,7 @@ import (
 func Example() {
 	ctx := context.Background()
 
-	// The hooks. policy.Load reads them from a policy file.
+	// The hooks. load.Policies reads them from a policy file.
 	engine, err := grapnel.New([]grapnel.Spec{
 		{Name: "no-env", On: []grapnel.Kind{grapnel.ToolBefore}, Tools: []string{"mcp__files__*"}, Hook: grapnel.Guard(func(ev *grapnel.Event) string {
 			if strings.HasSuffix(ev.Tool.Paths[0].Path, ".env") {

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -22,7 +24,6 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/bridge/mcp"
 	"github.com/grapnel-dev/grapnel/host"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // A scene describes the effect of hooks on one call.
@@ -338,7 +339,7 @@ hooks:
 	if err != nil {
 		t.Fatal(err)
 	}
-	set := policy.Load(policy.Request{Files: []policy.File{{Path: file, Must: true}}})
+	set := load.Policies(load.Request{Files: []load.File{{Path: file, Must: true}}})
 	if len(set.Specs) != 3 {
 		t.Fatalf("%+v", set.Files)
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel"
@@ -16,7 +18,6 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/packs"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // offered is the maximum age of the sessions in completions.
@@ -79,11 +80,11 @@ func (c *console) hookNames() []string {
 	}
 	var names []string
 	for _, file := range place.Files(nil, place.DirsOf(dir)) {
-		p, errs := policy.Read(file.Path)
+		p, errs := load.Read(file.Path)
 		if len(errs) > 0 {
 			continue
 		}
-		used, _ := policy.PacksOf(p, filepath.Clean(file.Path), packs.All())
+		used, _ := load.PacksOf(p, filepath.Clean(file.Path), packs.All())
 		for _, pack := range used {
 			p.Hooks = append(p.Hooks, pack.Policy.Hooks...)
 		}

@@ -15,11 +15,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/internal/await"
 	"github.com/grapnel-dev/grapnel/local"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // typed runs a command with the given arguments.
@@ -43,7 +44,7 @@ func wants(t *testing.T, root string, exit int, words string, args ...string) st
 // keep adds deliveries for the hook team to the store of a root.
 func keep(t *testing.T, place local.Place, jobs ...delivery.Job) {
 	t.Helper()
-	set := policy.Load(place.Request(place.Files(nil, nil), nil))
+	set := load.Policies(place.Request(place.Files(nil, nil), nil))
 	digest := ""
 	for _, l := range set.Files {
 		if l.File == place.Policy {

@@ -12,6 +12,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
@@ -21,7 +23,6 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/review"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/packs"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 func newTrust(c *console) *cobra.Command {
@@ -75,7 +76,7 @@ policy, because a person should decide. Exit code 0: the policy is trusted now.
 
 // trust shows the effects of a project's policy and asks the user to trust it.
 func (c *console) trust(place local.Place, file, digest string) error {
-	x, wrong := policy.Examine(file, local.ProjectRoot(filepath.Dir(file)), packs.All())
+	x, wrong := load.Examine(file, local.ProjectRoot(filepath.Dir(file)), packs.All())
 	if len(wrong) > 0 {
 		for _, e := range wrong {
 			fmt.Fprintln(c.Err, c.located(check.BadPolicy(e), cli.Red))
@@ -115,7 +116,7 @@ func (c *console) trust(place local.Place, file, digest string) error {
 
 // keepTrust stores the trust in a policy, unless the same content is trusted already. It
 // returns an error if the policy must not be trusted.
-func (c *console) keepTrust(place local.Place, x *policy.Examined, digest string, same bool) error {
+func (c *console) keepTrust(place local.Place, x *load.Examined, digest string, same bool) error {
 	if same {
 		return nil
 	}
@@ -149,7 +150,7 @@ func policyToTrust(place local.Place, args []string) (string, error) {
 			continue
 		}
 		there = append(there, file)
-		x, wrong := policy.Examine(file, local.ProjectRoot(d.Path), packs.All())
+		x, wrong := load.Examine(file, local.ProjectRoot(d.Path), packs.All())
 		if old, err := place.Trusts().Of(file); err != nil || len(wrong) > 0 || old == nil || old.Digest() != x.Digest() {
 			open = append(open, file)
 		}
@@ -191,7 +192,7 @@ func (c *console) interactive() bool {
 
 // confirmTrust asks the person. It returns an error if the policy is not trusted. The error
 // never has the digest, because a person or a model that pastes it has not read the policy.
-func (c *console) confirmTrust(x *policy.Examined, digest string) error {
+func (c *console) confirmTrust(x *load.Examined, digest string) error {
 	if err := c.notByAgent("trust a policy"); err != nil {
 		return err
 	}
@@ -208,7 +209,7 @@ func (c *console) confirmTrust(x *policy.Examined, digest string) error {
 	return nil
 }
 
-func (c *console) printExamined(x *policy.Examined) {
+func (c *console) printExamined(x *load.Examined) {
 	r := review.NewReport(x, false)
 	fmt.Fprintln(c.Out, c.Paint(cli.Bold, printable.Line(x.File)))
 	file := ""
@@ -247,7 +248,7 @@ func (c *console) printExamined(x *policy.Examined) {
 }
 
 // printChanges shows the differences between the trusted files and the current ones.
-func (c *console) printChanges(trusts policy.Trusts, old *policy.Trust, x *policy.Examined) {
+func (c *console) printChanges(trusts load.Trusts, old *load.Trust, x *load.Examined) {
 	was, is := digests(old), digests(&x.Trust)
 	for _, name := range slices.Sorted(maps.Keys(was)) {
 		if _, still := is[name]; !still {
@@ -270,7 +271,7 @@ func (c *console) printChanges(trusts policy.Trusts, old *policy.Trust, x *polic
 }
 
 // printDiff shows the difference between a file and its trusted content.
-func (c *console) printDiff(trusts policy.Trusts, name, was string, after []byte) {
+func (c *console) printDiff(trusts load.Trusts, name, was string, after []byte) {
 	before, err := []byte(nil), error(nil)
 	if was != "" {
 		before, err = trusts.Content(was)
@@ -294,7 +295,7 @@ func (c *console) printTextDiff(oldName string, before []byte, name string, afte
 }
 
 // digests returns the digests of the files of a trust, by name.
-func digests(t *policy.Trust) map[string]string {
+func digests(t *load.Trust) map[string]string {
 	files := map[string]string{t.File: t.SHA256}
 	for _, pin := range t.Pins {
 		files[pin.Path] = pin.SHA256

@@ -14,9 +14,10 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/local"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // smallGate is a policy that is small enough to test every byte.
@@ -40,7 +41,7 @@ func newGated(t *testing.T, program string) *gated {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x, errs := policy.Examine(g.file, g.dir, packindex.Registry{})
+	x, errs := load.Examine(g.file, g.dir, packindex.Registry{})
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}

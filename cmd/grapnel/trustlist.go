@@ -3,11 +3,12 @@ package main
 import (
 	"fmt"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/cmd/internal/review"
 	"github.com/grapnel-dev/grapnel/local"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // listTrusted lists all trusted policies, including changed and deleted ones.
@@ -15,7 +16,7 @@ func (c *console) listTrusted(place local.Place) error {
 	files := review.Trusted(place)
 	var err error
 	for _, f := range files {
-		if f.State != policy.Trusted {
+		if f.State != load.Trusted {
 			err = cli.ErrFailed
 		}
 	}
@@ -30,7 +31,7 @@ func (c *console) listTrusted(place local.Place) error {
 	}
 	for _, f := range files {
 		color := cli.Yellow
-		if f.State == policy.Trusted {
+		if f.State == load.Trusted {
 			color = cli.Green
 		}
 		fmt.Fprintf(c.Out, "%s %s\n", c.Paint(color, fmt.Sprintf("%-9s", f.State)), printable.Line(f.File))

@@ -4,11 +4,12 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/local"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 func newUntrust(c *console) *cobra.Command {
@@ -42,7 +43,7 @@ agent, because a person should decide.`,
 			if err != nil {
 				return err
 			}
-			forgot, err := policy.Forget(place.Snapshots(), file)
+			forgot, err := load.Forget(place.Snapshots(), file)
 			if err != nil {
 				return err
 			}

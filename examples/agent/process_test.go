@@ -10,11 +10,12 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"golang.org/x/tools/txtar"
 
 	"github.com/grapnel-dev/grapnel/internal/await"
 	"github.com/grapnel-dev/grapnel/packs"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 func file(name, text string) txtar.File { return txtar.File{Name: name, Data: []byte(text)} }
@@ -151,11 +152,11 @@ func TestTrust(t *testing.T) {
 	if _, stderr, exit := w.run(t, "Read x"); exit != 0 || !strings.Contains(stderr, name) || strings.Contains(w.requests(), "Nothing is read here.") {
 		t.Errorf("exit code %d, stderr %q; the model was asked:\n%s", exit, stderr, w.requests())
 	}
-	x, wrong := policy.Examine(name, filepath.Dir(name), packs.All())
+	x, wrong := load.Examine(name, filepath.Dir(name), packs.All())
 	if len(wrong) > 0 {
 		t.Fatal(wrong)
 	}
-	if err := policy.Trusts(filepath.Join(w.dir, "root", "state", "trust")).Keep(x); err != nil {
+	if err := load.Trusts(filepath.Join(w.dir, "root", "state", "trust")).Keep(x); err != nil {
 		t.Fatal(err)
 	}
 	cmd := w.command(t, "Read x")

@@ -4,6 +4,8 @@
 package ask
 
 import (
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,7 +19,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/internal/wire"
 	"github.com/grapnel-dev/grapnel/local"
-	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/process"
 )
@@ -42,7 +43,7 @@ type Reply struct {
 
 // Circuits stores the circuit breaker states of servers, shared by all processes.
 type Circuits interface {
-	policy.Counter
+	load.Counter
 	Counted(owner, key string) ([]byte, error)
 }
 

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/approval"
@@ -20,7 +22,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/late"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // terminalWait is how long a person in the browser has before the agent asks the person at its
@@ -50,7 +51,7 @@ func Patience(rec installation.Record, row *dialect.EventRow, native string) tim
 type Asker struct {
 	Place    local.Place
 	Spool    *spool.Spool   // gets the Records of requests
-	Set      *policy.Set    // the policies in force
+	Set      *load.Set      // the policies in force
 	Policies string         // their digest
 	Current  func() string  // digest of the policies in force now; nil = Policies
 	Agent    string         // name of the agent, if the event names none

@@ -44,7 +44,7 @@ type value struct {
 // minSweep is the smallest number of owners at which expired values are removed.
 const minSweep = 1 << 10
 
-// Count passes the value of a key to change and stores the result, as policy.Counter describes.
+// Count passes the value of a key to change and stores the result, as load.Counter describes.
 func (m *Memory) Count(owner, key string, change func([]byte) ([]byte, time.Duration)) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

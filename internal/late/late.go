@@ -8,18 +8,19 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/ask"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/internal/wire"
 	"github.com/grapnel-dev/grapnel/local"
-	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // KeepRecords configures the spool with the record mode, the edit and the masking of the
 // policies.
-func KeepRecords(sp *spool.Spool, set *policy.Set) {
+func KeepRecords(sp *spool.Spool, set *load.Set) {
 	var mode spool.Mode
 	if mode.UnmarshalText([]byte(set.Records.Mode())) != nil {
 		mode = spool.Metadata
@@ -68,7 +69,7 @@ func Drain(ctx context.Context, place local.Place, kinds Kinds, box Outbox) erro
 	// here.
 	req := place.Request(place.Files(nil, nil), nil)
 	req.Settled = true
-	set := policy.Load(req)
+	set := load.Policies(req)
 	KeepRecords(sp, &set)
 	var put Put
 	if box != nil {
@@ -150,7 +151,7 @@ func Find(place local.Place, kinds Kinds, c ask.Circuits, ref HookRef) (grapnel.
 		targets = append(targets, h)
 		return Notify(h)
 	}
-	specs, err := policy.LoadSource(req, source)
+	specs, err := load.Source(req, source)
 	if err != nil {
 		return grapnel.Spec{}, nil, err
 	}

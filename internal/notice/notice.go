@@ -80,5 +80,5 @@ func Is(s *grapnel.Spec) bool {
 // OwnFile is the file name in the source of hooks that Grapnel adds itself.
 const OwnFile = "grapnel"
 
-// Own reports whether a hook comes from no file, see policy.Request.Always.
+// Own reports whether a hook comes from no file, see load.Request.Always.
 func Own(s *grapnel.Spec) bool { return s.Source.File == OwnFile }

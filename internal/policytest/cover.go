@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -193,7 +195,7 @@ func (s *subject) points(i int) ([]point, error) {
 			add(MatcherGroup, wordKey(c.Key, j), wordKey(c.Key, j), word, "matches", fmt.Sprintf(test, word))
 		}
 	}
-	why := policy.NewReasoner(&specs[0]).Why(&grapnel.Event{}, nil)
+	why := load.NewReasoner(&specs[0]).Why(&grapnel.Event{}, nil)
 	for i := range why.Checks {
 		c := &why.Checks[i]
 		const not = ", with want: {not: {rule: %s}}"
@@ -250,15 +252,15 @@ func (c *covering) fired(specs []grapnel.Spec, f *Firing) {
 		if hook < 0 || len(s.On) > 0 && !slices.Contains(s.On, f.Record.Input.Kind) {
 			continue
 		}
-		found, _ := c.reasoners.LoadOrStore(s, sync.OnceValue(func() *policy.Reasoner { return policy.NewReasoner(s) }))
-		reasoner := found.(func() *policy.Reasoner)()
+		found, _ := c.reasoners.LoadOrStore(s, sync.OnceValue(func() *load.Reasoner { return load.NewReasoner(s) }))
+		reasoner := found.(func() *load.Reasoner)()
 		keys := []string{}
 		if slices.ContainsFunc(runs, func(run grapnel.HookRun) bool {
 			return run.Name == s.Name && run.Source == s.Source.Name && acted(s, &run)
 		}) {
 			keys = append(keys, "")
 		}
-		var why policy.Reasoning
+		var why load.Reasoning
 		if s.Phase == grapnel.PhaseObserve {
 			why = reasoner.Why(f.now(), &f.Verdict)
 		} else {
@@ -294,7 +296,7 @@ func acted(s *grapnel.Spec, run *grapnel.HookRun) bool {
 }
 
 // reachedBy returns the keys of the points of a hook that an event reaches.
-func reachedBy(why *policy.Reasoning) (keys []string) {
+func reachedBy(why *load.Reasoning) (keys []string) {
 	if why.Err != nil {
 		return nil
 	}

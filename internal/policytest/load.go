@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -16,9 +18,9 @@ import (
 
 // Loading are options for loading a policy for tests. The zero value is the default.
 type Loading struct {
-	Scope   grapnel.Scope  // the policy's scope; the zero value is the user's
-	State   string         // state directory of built-in hooks; empty = none
-	Counter policy.Counter // the counter of limits; nil = in memory, for this policy only
+	Scope   grapnel.Scope // the policy's scope; the zero value is the user's
+	State   string        // state directory of built-in hooks; empty = none
+	Counter load.Counter  // the counter of limits; nil = in memory, for this policy only
 
 	Now func() time.Time // the clock of limits and of `after:`; nil = the system clock
 
@@ -29,9 +31,9 @@ type Loading struct {
 	Server  func(policyfile.HTTP) grapnel.Hook
 	Notify  func(policyfile.HTTP) grapnel.Hook
 
-	// Load reads the files and builds their hooks; nil = [policy.Load]. To test hooks that are not
+	// Load reads the files and builds their hooks; nil = [load.Policies]. To test hooks that are not
 	// in the file, change its result.
-	Load func(policy.Request) policy.Set
+	Load func(load.Request) load.Set
 }
 
 // Loaded is a policy loaded for tests.
@@ -54,8 +56,8 @@ func Load(file string, how Loading) (Loaded, []*policyfile.Error) {
 		got.Programs = append(got.Programs, name)
 		return hook
 	}
-	req := policy.Request{
-		Files: []policy.File{{Path: file, Scope: how.Scope, Must: true}}, Packs: packs.All(), State: how.State, Home: home, Counter: how.Counter, Now: how.Now,
+	req := load.Request{
+		Files: []load.File{{Path: file, Scope: how.Scope, Must: true}}, Packs: packs.All(), State: how.State, Home: home, Counter: how.Counter, Now: how.Now,
 		HTTP: func(h policyfile.HTTP) (grapnel.Hook, error) {
 			if how.Server == nil {
 				return named(h.Name, noServer(file, h.Name)), nil
@@ -76,11 +78,11 @@ func Load(file string, how Loading) (Loaded, []*policyfile.Error) {
 			return named(c.Name, how.Program(c))
 		},
 	}
-	load := how.Load
-	if load == nil {
-		load = policy.Load
+	policies := how.Load
+	if policies == nil {
+		policies = load.Policies
 	}
-	set := load(req)
+	set := policies(req)
 	var errs []*policyfile.Error
 	for _, loaded := range set.Files {
 		errs = append(errs, loaded.Errors...)

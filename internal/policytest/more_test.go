@@ -18,7 +18,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/policytest"
-	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/load"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -38,8 +38,8 @@ func put(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// load reads a valid test file.
-func load(t *testing.T, name string) *policytest.File {
+// loaded reads a valid test file.
+func loaded(t *testing.T, name string) *policytest.File {
 	t.Helper()
 	file, errs := policytest.Read(name)
 	if len(errs) > 0 {
@@ -82,7 +82,7 @@ func TestSeeds(t *testing.T) {
 			t.Fatal(err)
 		}
 		want = "error; p_test.yaml:4:27: cannot make the file x of the project: " + want
-		if got := run(t, load(t, name), nil); len(got) != 1 || got[0] != want {
+		if got := run(t, loaded(t, name), nil); len(got) != 1 || got[0] != want {
 			t.Errorf("%s: %q, want %q", from, got, want)
 		}
 	}
@@ -110,7 +110,7 @@ tests:
   - {name: of its session, agent: claude-code, before: [npm test, npm test], payload: {hook_event_name: PreToolUse, session_id: theirs, cwd: /repo, tool_name: Bash, tool_input: {command: npm test}}, want: block}
 `,
 	})
-	file := load(t, filepath.Join(dir, "grapnel_test.yaml"))
+	file := loaded(t, filepath.Join(dir, "grapnel_test.yaml"))
 	results, err := policytest.Run(t.Context(), file.Tests, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -221,8 +221,8 @@ func TestMax(t *testing.T) {
 func TestSeams(t *testing.T) {
 	t.Parallel()
 	file := read(t, house, test("name: a, before: [ls], command: git push -f, want: block", "name: b, prompt: hi, want: none"))
-	without := func(req policy.Request) policy.Set {
-		set := policy.Load(req)
+	without := func(req load.Request) load.Set {
+		set := load.Policies(req)
 		set.Specs = slices.DeleteFunc(set.Specs, func(s grapnel.Spec) bool { return s.Name == "no-force-push" })
 		return set
 	}
@@ -409,7 +409,7 @@ tests:
   - {command: ls, branch: main, cwd: /tmp, want: none}
 `,
 	})
-	all(t, 8, run(t, load(t, filepath.Join(dir, "p_test.yaml")), nil))
+	all(t, 8, run(t, loaded(t, filepath.Join(dir, "p_test.yaml")), nil))
 	_, errs := policytest.Read(filepath.Join(dir, "bad_test.yaml"))
 	if len(errs) != 4 {
 		t.Errorf("errors %v, want 4", errs)

@@ -12,10 +12,11 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/mutate"
-	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -202,7 +203,7 @@ func (p *mutating) changes() {
 
 // swapped returns the Specs of a stage with the change applied.
 func (p *mutating) swapped(mu *mutant, s *stage) ([]grapnel.Spec, error) {
-	return policy.Replaced(s.loaded.Specs, func(spec *grapnel.Spec) (*policyfile.Hook, bool) {
+	return load.Replaced(s.loaded.Specs, func(spec *grapnel.Spec) (*policyfile.Hook, bool) {
 		if mu.hook < 0 {
 			return nil, strings.HasSuffix(spec.Source.Name, mu.pack) && spec.Source.Name == spec.Source.File+mu.pack
 		}

@@ -6,9 +6,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/match"
-	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -174,7 +175,7 @@ func (mu *mutant) idle(checks map[int][]match.Check, s *grapnel.Spec, ev *grapne
 		return false
 	}
 	if checks[mu.hook] == nil {
-		why := policy.NewReasoner(s).Why(ev, seenBy(s, f))
+		why := load.NewReasoner(s).Why(ev, seenBy(s, f))
 		if !why.Holds() {
 			return false
 		}

@@ -61,7 +61,7 @@ tests:
   - {name: it is the project, tool: write, path: src/main.go, files: {src/main.go: package main}, want: block}
 `,
 	})
-	file := load(t, filepath.Join(dir, "grapnel_test.yaml"))
+	file := loaded(t, filepath.Join(dir, "grapnel_test.yaml"))
 	all(t, 5, run(t, file, &policytest.Options{Parallel: 1}))
 	var names []string
 	entries, err := os.ReadDir(dir)

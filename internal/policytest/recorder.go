@@ -12,12 +12,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/replay"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // A Recorder makes tests from Records and appends them to a test file:
@@ -57,8 +58,8 @@ type RecorderOptions struct {
 	Elsewhere bool                     // the Records come from another machine: hooks are identified by name only
 	Private   bool                     // the file stays on this machine: keep the names of directories
 
-	// Load loads the policy; nil = policy.Load. It may change its result.
-	Load func(policy.Request) policy.Set
+	// Load loads the policy; nil = load.Policies. It may change its result.
+	Load func(load.Request) load.Set
 }
 
 // Recorded is the result for one Record.

@@ -9,10 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/spool"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 const recordedPolicy = `version: 1
@@ -124,9 +125,9 @@ func TestRecorder(t *testing.T) {
 // The tests of a private file have the recorded directories. Load replaces the policy.
 func TestRecorderPrivate(t *testing.T) {
 	t.Parallel()
-	load := func(req policy.Request) policy.Set {
+	load := func(req load.Request) load.Set {
 		req.Content = map[string][]byte{req.Files[0].Path: []byte("version: 1\nhooks:\n  - {name: other, on: tool.before, when: 'tool.command == \"ls /home/ann/app\"', ask: Sure?}\n")}
-		return policy.Load(req)
+		return load.Policies(req)
 	}
 	r := newRecorder(t, nil, RecorderOptions{Home: "/home/ann", Elsewhere: true, Private: true, Load: load})
 	made := r.Add(t.Context(), kept(t, `{"cwd":"/home/ann/app","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"ls /home/ann/app"}}`, grapnel.HookRun{Name: "other", Decision: grapnel.Ask}), nil)

@@ -12,8 +12,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -29,9 +30,9 @@ type Options struct {
 	// policies.
 	Policy string
 
-	// Load loads the policies; nil = policy.Load. It is called once for each goroutine that runs
+	// Load loads the policies; nil = load.Policies. It is called once for each goroutine that runs
 	// tests of a policy, and may change its result.
-	Load func(policy.Request) policy.Set
+	Load func(load.Request) load.Set
 
 	// Cover records coverage. It must know the policies of the tests; nil = no coverage.
 	Cover *Cover

@@ -14,13 +14,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/allruns"
 	"github.com/grapnel-dev/grapnel/internal/approval"
 	"github.com/grapnel-dev/grapnel/internal/counts"
 	"github.com/grapnel-dev/grapnel/internal/nearest"
-	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/process"
 )
@@ -55,7 +56,7 @@ type stageKey struct {
 }
 
 // newStage loads a policy. A pack is loaded as a policy that uses only this pack.
-func newStage(dir string, key stageKey, load func(policy.Request) policy.Set) (*stage, error) {
+func newStage(dir string, key stageKey, load func(load.Request) load.Set) (*stage, error) {
 	s := &stage{dir: dir, file: key.policy}
 	s.counts.Reset()
 	if err := os.MkdirAll(s.state(), 0o700); err != nil {

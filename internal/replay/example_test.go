@@ -6,11 +6,12 @@ import (
 	"iter"
 	"os"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/replay"
 	"github.com/grapnel-dev/grapnel/internal/spool"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // A command ran without a policy. What would a policy have said?
@@ -36,8 +37,8 @@ func ExamplePlay() {
 	draft := []byte("version: 1\nhooks:\n  - {name: no-force-push, on: tool.before, match: {command: git push --force}, block: Push a new branch.}\n")
 	report, err := replay.Play(context.Background(), records(dir), replay.Options{
 		Policy: func(s *replay.Stage) func(*grapnel.Event) (*grapnel.Engine, error) {
-			set := policy.Load(policy.Request{
-				Files: []policy.File{{Path: file}}, Content: map[string][]byte{file: draft}, Counter: s.Counter(), Now: s.Now,
+			set := load.Policies(load.Request{
+				Files: []load.File{{Path: file}}, Content: map[string][]byte{file: draft}, Counter: s.Counter(), Now: s.Now,
 			})
 			engine, err := grapnel.New(set.Specs, &grapnel.Options{Observers: []grapnel.Observer{s}, Background: s.Run})
 			return func(*grapnel.Event) (*grapnel.Engine, error) { return engine, err }

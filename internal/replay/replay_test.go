@@ -12,13 +12,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/replay"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/packs"
-	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -31,12 +32,12 @@ var noon = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 func policyWith(t *testing.T, hooks string) replay.Policy {
 	t.Helper()
 	return func(s *replay.Stage) func(*grapnel.Event) (*grapnel.Engine, error) {
-		set := policy.Load(policy.Request{
-			Files: []policy.File{{Path: file}}, Packs: packs.All(), Content: map[string][]byte{file: []byte("version: 1\n" + hooks)},
+		set := load.Policies(load.Request{
+			Files: []load.File{{Path: file}}, Packs: packs.All(), Content: map[string][]byte{file: []byte("version: 1\n" + hooks)},
 			Command: func(c policyfile.Command) grapnel.Hook { return s.ReplayHook(c.Name) }, Counter: s.Counter(), Now: s.Now,
 		})
 		engine, err := grapnel.New(set.Specs, &grapnel.Options{Observers: []grapnel.Observer{s}, Background: s.Run})
-		if set.Files[0].State != policy.Valid {
+		if set.Files[0].State != load.Valid {
 			err = fmt.Errorf("the policy is %s: %v", set.Files[0].State, set.Files[0].Errors)
 		}
 		return func(*grapnel.Event) (*grapnel.Engine, error) { return engine, err }

@@ -1,6 +1,8 @@
 package replay
 
 import (
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +15,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/approval"
 	"github.com/grapnel-dev/grapnel/internal/counts"
 	"github.com/grapnel-dev/grapnel/internal/shorten"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // A Stage is the environment of the hooks of a policy under evaluation: the clock, the counter of
@@ -55,7 +56,7 @@ func (s *Stage) Now() time.Time { return s.clock.now() }
 
 // Counter returns the counter of limits.
 func (s *Stage) Counter() interface {
-	policy.Counter
+	load.Counter
 	Counted(owner, key string) ([]byte, error)
 } {
 	return &s.counter

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel"
@@ -28,8 +30,8 @@ func suggestOptions(t *testing.T, text string) replay.SuggestOptions {
 	if len(errs) > 0 {
 		t.Fatal(errs[0])
 	}
-	set := policy.Load(policy.Request{
-		Files: []policy.File{{Path: file}}, Packs: packs.All(), Content: map[string][]byte{file: []byte(text)},
+	set := load.Policies(load.Request{
+		Files: []load.File{{Path: file}}, Packs: packs.All(), Content: map[string][]byte{file: []byte(text)},
 		Command: func(policyfile.Command) grapnel.Hook { return noop.Hook{} },
 	})
 	engine, err := grapnel.New(set.Specs, nil)
@@ -122,7 +124,7 @@ func applies(t *testing.T, content []byte, hunk string) {
 	if out, err := cmd.CombinedOutput(); err != nil || strings.Contains(string(out), "offset") {
 		t.Errorf("patch: %v\n%s\n%s", err, out, hunk)
 	}
-	if _, errs := policy.Read(name); len(errs) > 0 {
+	if _, errs := load.Read(name); len(errs) > 0 {
 		t.Errorf("it leaves %v", errs)
 	}
 }

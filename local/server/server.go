@@ -35,6 +35,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/approval"
 	"github.com/grapnel-dev/grapnel/internal/ask"
@@ -46,7 +48,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/wire"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/outbound"
-	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/process"
 )
@@ -102,11 +103,11 @@ type Engine struct {
 
 // loaded are the policies in force.
 type loaded struct {
-	set     policy.Set
+	set     load.Set
 	digest  string
 	records *spool.Spool
 	names   map[string]bool // full names of the hooks
-	files   []policy.File
+	files   []load.File
 	stamps  stamp.Stamps
 	at      time.Time
 	steady  bool
@@ -203,7 +204,7 @@ func directory(name string) error {
 	return err
 }
 
-func (e *Engine) files() []policy.File {
+func (e *Engine) files() []load.File {
 	return e.place.Files(e.opts.Policies, e.place.DirsOf(e.opts.CWD))
 }
 
@@ -227,7 +228,7 @@ func (e *Engine) load(ctx context.Context) (*loaded, *grapnel.Engine, error) {
 		},
 		Observers: []grapnel.Observer{grapnel.ObserverFunc(e.observe)}, Approved: e.approved, Background: e.background,
 		Stops: e.counter.Blocked, Counter: e.counter, Settled: true,
-		Loaded: func(set *policy.Set) error {
+		Loaded: func(set *load.Set) error {
 			if set.Strict {
 				set.Specs = append(set.Specs, e.strict())
 			}
@@ -254,7 +255,7 @@ func (e *Engine) inForce(next *loaded) {
 	before := e.now.Swap(next)
 	for i := range next.set.Files {
 		f := &next.set.Files[i]
-		if f.State != policy.Broken || before != nil && slices.ContainsFunc(before.set.Files, func(old policy.Loaded) bool {
+		if f.State != load.Broken || before != nil && slices.ContainsFunc(before.set.Files, func(old load.Loaded) bool {
 			return old.File == f.File && old.State == f.State && fmt.Sprint(old.Errors) == fmt.Sprint(f.Errors)
 		}) {
 			continue

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/host"
 	"github.com/grapnel-dev/grapnel/internal/approval"
@@ -26,7 +28,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/webhook"
 	"github.com/grapnel-dev/grapnel/internal/wire"
 	"github.com/grapnel-dev/grapnel/packs"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // write replaces a file as an editor does.
@@ -378,7 +379,7 @@ func TestProjectEdits(t *testing.T) {
 	}
 	trust := func() {
 		t.Helper()
-		x, errs := policy.Examine(file, filepath.Dir(file), packs.All())
+		x, errs := load.Examine(file, filepath.Dir(file), packs.All())
 		if len(errs) > 0 {
 			t.Fatal(errs)
 		}

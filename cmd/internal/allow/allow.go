@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/check"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
@@ -21,7 +23,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/approval"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // A Call is a stopped call.
@@ -117,7 +118,7 @@ func (c *Call) examine(place local.Place) error {
 	c.setText(ev, known, place.Approvals())
 	own := *ev
 	c.Dir = own.Session.CWD
-	set := policy.Load(check.LookRequest(place, place.Files(nil, place.Dirs(&own, false))))
+	set := load.Policies(check.LookRequest(place, place.Files(nil, place.Dirs(&own, false))))
 	c.specs, c.policy = set.Specs, set.Digest()
 	for i := range c.Entry.Hooks {
 		run := &c.Entry.Hooks[i]

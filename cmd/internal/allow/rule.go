@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
@@ -198,10 +200,10 @@ func (r *Rule) permit(ctx context.Context, full, pack, name string, hunk *string
 }
 
 // loads returns a function that loads a content of the policy. Observers, which write files, are off.
-func (r *Rule) loads(content []byte) func(policy.Request) policy.Set {
-	return func(req policy.Request) policy.Set {
+func (r *Rule) loads(content []byte) func(load.Request) load.Set {
+	return func(req load.Request) load.Set {
 		req.Home, req.Content = r.place.Home, map[string][]byte{r.place.Policy: content}
-		set := policy.Load(req)
+		set := load.Policies(req)
 		for i := range set.Specs {
 			if set.Specs[i].Phase == grapnel.PhaseObserve {
 				set.Specs[i].Hook = idle
@@ -369,7 +371,7 @@ func (r *Rule) Settle(place local.Place) {
 	for range 100 {
 		req := place.Request(place.Files(nil, nil), nil)
 		req.Settled = true
-		if slices.ContainsFunc(policy.Load(req).Files, func(f policy.Loaded) bool { return f.Digest == digest.Of(r.changed) }) {
+		if slices.ContainsFunc(load.Policies(req).Files, func(f load.Loaded) bool { return f.Digest == digest.Of(r.changed) }) {
 			return
 		}
 		time.Sleep(moment)

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/internal/atomicfile"
@@ -25,7 +27,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/outbound"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // in returns the path of a file in the directory of the managed policies.
@@ -261,12 +262,12 @@ func signatureURL(from string) string {
 // loads returns an error if this machine could not use a policy as its signed policy, together
 // with its other managed policies.
 func loads(place local.Place, data []byte) error {
-	active := policy.File{Path: Active(place), Scope: grapnel.ScopeManaged, Must: true, Root: !place.Standing}
-	files := slices.DeleteFunc(place.ManagedFiles(), func(f policy.File) bool { return f.Path == active.Path })
+	active := load.File{Path: Active(place), Scope: grapnel.ScopeManaged, Must: true, Root: !place.Standing}
+	files := slices.DeleteFunc(place.ManagedFiles(), func(f load.File) bool { return f.Path == active.Path })
 	req := place.Request(append(files, active), nil)
 	req.Snapshots, req.Content = "", map[string][]byte{active.Path: data}
-	for _, l := range policy.Load(req).Files {
-		if l.File == active.Path && l.State != policy.Valid && len(l.Errors) > 0 {
+	for _, l := range load.Policies(req).Files {
+		if l.File == active.Path && l.State != load.Valid && len(l.Errors) > 0 {
 			return invalid(l.Errors[0])
 		}
 	}

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"aead.dev/minisign"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
@@ -22,7 +24,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/outbound"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // A machine pulls policies from a server of the test.
@@ -138,8 +139,8 @@ func (m *machine) inForce(what, text string) {
 	if s, err := Verify(m.Place, "", Active(m.Place), m.now.AddDate(-50, 0, 0)); err != nil && !strings.Contains(err.Error(), "not accepted here") {
 		m.t.Errorf("%s: the signature in force: %+v, %v", what, s, err)
 	}
-	set := policy.Load(m.Place.Request(m.Place.ManagedFiles(), nil))
-	if len(set.Files) != 1 || set.Files[0].State != policy.Valid {
+	set := load.Policies(m.Place.Request(m.Place.ManagedFiles(), nil))
+	if len(set.Files) != 1 || set.Files[0].State != load.Valid {
 		m.t.Errorf("%s: loaded %+v", what, set.Files)
 	}
 }
@@ -259,7 +260,7 @@ func TestPullExpires(t *testing.T) {
 	m.pulls("good", text, true)
 	m.now = today.AddDate(1, 0, 0)
 	m.refuses("a year later", "revision 5 expired at 2032-01-01T00:00:00Z", text)
-	set := policy.Load(m.Place.Request(m.Place.ManagedFiles(), nil))
+	set := load.Policies(m.Place.Request(m.Place.ManagedFiles(), nil))
 	if got := set.Revision(m.now); got != "5 (expired)" {
 		t.Errorf("Records name the revision %q", got)
 	}

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
@@ -35,7 +37,6 @@ import (
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/outbound"
 	"github.com/grapnel-dev/grapnel/packs"
-	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/systems"
 	"github.com/grapnel-dev/grapnel/systems/hookfiles"
@@ -128,13 +129,13 @@ func OwnFiles(place local.Place) ([]string, error) {
 // File checks one file together with the packs and the hook files of other systems that it uses.
 func File(file string, place local.Place, installed bool) []Result {
 	this := Result{File: file}
-	p, errs := policy.Read(file)
-	var used []policy.Pack
+	p, errs := load.Read(file)
+	var used []load.Pack
 	if len(errs) == 0 {
-		errs = policy.ReadRules(p, file)
+		errs = load.ReadRules(p, file)
 	}
 	if len(errs) == 0 {
-		used, errs = policy.PacksOf(p, file, packs.All())
+		used, errs = load.PacksOf(p, file, packs.All())
 	}
 	if p != nil && p.Secrets != nil {
 		for _, e := range p.Secrets.Notes {
@@ -217,7 +218,7 @@ func outline(file string, p *policyfile.Policy) []grapnel.Spec {
 // checkLoads checks the files that the `load:` of a policy finds now. It stores nothing. started
 // describes the hooks that the systems start themselves.
 func checkLoads(file string, p *policyfile.Policy, place local.Place, installed bool) (found []Finding, loaded []Result, started string) {
-	of := policy.File{Path: file, Must: true}
+	of := load.File{Path: file, Must: true}
 	if abs, err := filepath.Abs(file); err == nil {
 		of.Path = abs
 	}
@@ -227,9 +228,9 @@ func checkLoads(file string, p *policyfile.Policy, place local.Place, installed 
 	case filepath.Base(of.Path) == local.ProjectPolicy && of.Path != place.Policy:
 		of.Scope = grapnel.ScopeProject
 	}
-	req := LookRequest(place, []policy.File{of})
+	req := LookRequest(place, []load.File{of})
 	req.Snapshots, req.Trusts = "", ""
-	set := policy.Load(req)
+	set := load.Policies(req)
 	node := nodeVersion(place.Path)
 	root, _ := readTree(file)
 	own := ownHooks(root, p.Hooks)
@@ -287,9 +288,9 @@ func checkLoads(file string, p *policyfile.Policy, place local.Place, installed 
 }
 
 // notFound returns findings for formats of which no file exists.
-func notFound(file string, p *policyfile.Policy, rows []policy.Loaded) (found []Finding) {
+func notFound(file string, p *policyfile.Policy, rows []load.Loaded) (found []Finding) {
 	for _, l := range p.Load {
-		if !slices.ContainsFunc(rows, func(row policy.Loaded) bool { return row.Format == l.Format.Text }) {
+		if !slices.ContainsFunc(rows, func(row load.Loaded) bool { return row.Format == l.Format.Text }) {
 			found = append(found, nothingToLoad.finding(&policyfile.Error{File: file, Line: l.Format.Line, Col: l.Format.Col, Msg: fmt.Sprintf("no file of the format %s found", l.Format.Text), Hint: "give its path: {format: " + l.Format.Text + ", file: PATH}"}))
 		}
 	}
@@ -320,7 +321,7 @@ func atServer(e *policyfile.Error, own []ownHook) {
 }
 
 // loadOf returns the entry of `load:` that names the file of a row, or nil.
-func loadOf(row *policy.Loaded, p *policyfile.Policy) *policyfile.Word {
+func loadOf(row *load.Loaded, p *policyfile.Policy) *policyfile.Word {
 	for i := range p.Load {
 		if l := &p.Load[i]; l.File != "" && l.Format.Text == row.Format && filepath.Base(l.File) == filepath.Base(row.File) {
 			return &l.Format
@@ -330,7 +331,7 @@ func loadOf(row *policy.Loaded, p *policyfile.Policy) *policyfile.Word {
 }
 
 // hooksOf returns the hooks of a hook file.
-func hooksOf(row *policy.Loaded) []hookfiles.Hook {
+func hooksOf(row *load.Loaded) []hookfiles.Hook {
 	data, err := readfile.Regular(row.File, yaml.MaxSize)
 	if err != nil {
 		return nil // the row has the error
@@ -339,7 +340,7 @@ func hooksOf(row *policy.Loaded) []hookfiles.Hook {
 }
 
 // slowMatchers returns findings for matchers of a hook file that backtrack too much.
-func slowMatchers(row *policy.Loaded, hooks []hookfiles.Hook) (found []Finding) {
+func slowMatchers(row *load.Loaded, hooks []hookfiles.Hook) (found []Finding) {
 	checked := map[string]bool{}
 	for _, h := range hooks {
 		m, ok := h.Matcher.(interface{ Expression() string })
@@ -410,7 +411,7 @@ func startedHooks(specs []grapnel.Spec, loads []policyfile.LoadFrom, file string
 }
 
 // LookRequest returns a request for commands that inspect hooks and do not run them.
-func LookRequest(place local.Place, files []policy.File) policy.Request {
+func LookRequest(place local.Place, files []load.File) load.Request {
 	req := place.Request(files, func(policyfile.Command) grapnel.Hook { return noop.Hook{} })
 	reach := sync.OnceValue(place.Reach)
 	req.Webhook = func(w policyfile.Webhook) (grapnel.Hook, error) {
@@ -426,7 +427,7 @@ func untrusted(file string, place local.Place) []Finding {
 	if file == place.Policy {
 		return nil
 	}
-	set := policy.Load(place.Request(place.Files(nil, []local.Dir{{Path: filepath.Dir(file)}}), nil))
+	set := load.Policies(place.Request(place.Files(nil, []local.Dir{{Path: filepath.Dir(file)}}), nil))
 	var found []Finding
 	warn := func(about, msg string) {
 		found = append(found, notTrusted.finding(&policyfile.Error{File: about, Msg: msg, Hint: fmt.Sprintf("run \"grapnel trust %s\"", file)}))
@@ -440,13 +441,13 @@ func untrusted(file string, place local.Place) []Finding {
 			about = loaded.File
 		}
 		switch loaded.State {
-		case policy.Untrusted:
+		case load.Untrusted:
 			warn(about, "it is not trusted, so it has no effect")
-		case policy.Changed:
+		case load.Changed:
 			warn(about, "it differs from the trusted content, which stays active")
-		case policy.Gone:
+		case load.Gone:
 			warn(about, "it was deleted, and the trusted content stays active")
-		case policy.Broken:
+		case load.Broken:
 			warn(about, loaded.Errors[0].Msg)
 		default:
 		}

@@ -16,9 +16,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
 	"github.com/grapnel-dev/grapnel/local"
-	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/systems/hookfiles"
 )
@@ -31,7 +32,7 @@ const (
 
 // handlers returns a finding for each handler of a hook file that cannot run: its file is missing,
 // or this machine has no suitable Node.js. node returns the version of Node.js.
-func handlers(row *policy.Loaded, node func() (string, error)) []Finding {
+func handlers(row *load.Loaded, node func() (string, error)) []Finding {
 	var found []Finding
 	for _, h := range row.Handlers {
 		problem, hint := handlerProblem(h, node)
@@ -46,7 +47,7 @@ func handlers(row *policy.Loaded, node func() (string, error)) []Finding {
 
 // slowModules returns a finding if handlers of a hook file are modules and no daemon runs that would
 // keep Node.js running.
-func slowModules(row *policy.Loaded, place local.Place) []Finding {
+func slowModules(row *load.Loaded, place local.Place) []Finding {
 	i := slices.IndexFunc(row.Handlers, func(h hookfiles.HandlerFile) bool { return h.Module })
 	if i < 0 || served(place) {
 		return nil

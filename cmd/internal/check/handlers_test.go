@@ -8,7 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel/systems/hookfiles"
 )
 
@@ -55,7 +56,7 @@ func TestHandlers(t *testing.T) {
 				}
 				return tt.version, nil
 			}
-			row := policy.Loaded{File: "hooks.json", Handlers: []hookfiles.HandlerFile{{
+			row := load.Loaded{File: "hooks.json", Handlers: []hookfiles.HandlerFile{{
 				Path: filepath.Join(dir, tt.file), Module: !strings.HasSuffix(tt.file, "sh") && tt.file != ".", Hook: "h", Line: 3,
 			}}}
 			found := handlers(&row, node)

@@ -5,19 +5,20 @@ import (
 	"strings"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // PrintPolicies lists policy files with their scope, state and number of hooks.
-func (c *Console) PrintPolicies(policies []policy.Loaded) {
+func (c *Console) PrintPolicies(policies []load.Loaded) {
 	for _, p := range policies {
 		c.PrintFile(fmt.Sprintf("  %-8s %-9s %9s  ", p.Scope, p.State, printable.Count(p.Hooks, "hook")), p.File, revisionOf(p)+ofFormat(p))
 	}
 }
 
 // revisionOf describes the revision of a managed policy. It returns "" for a policy without one.
-func revisionOf(p policy.Loaded) string {
+func revisionOf(p load.Loaded) string {
 	if p.Revision == 0 {
 		return ""
 	}
@@ -32,7 +33,7 @@ func revisionOf(p policy.Loaded) string {
 }
 
 // ofFormat describes the content of a hook file of another system. It returns "" for a policy.
-func ofFormat(p policy.Loaded) string {
+func ofFormat(p load.Loaded) string {
 	if p.Format == "" {
 		return ""
 	}

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel"
@@ -24,7 +26,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/pause"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden report")
@@ -44,7 +45,7 @@ func well(d *dialect.Dialect) *facts {
 	}
 	return &facts{
 		now: now, version: "1", program: "/usr/bin/grapnel-hook", dir: "/home/ann/project", records: []installation.Record{rec}, since: now.AddDate(0, 0, -7),
-		policies: []policy.Loaded{{File: "/home/ann/.config/grapnel/grapnel.yaml", State: policy.Valid}},
+		policies: []load.Loaded{{File: "/home/ann/.config/grapnel/grapnel.yaml", State: load.Valid}},
 		specs:    []grapnel.Spec{{Name: "guard", On: []grapnel.Kind{grapnel.ToolBefore}}},
 		agents: []agent{{
 			Dialect: d, program: "/usr/bin/" + d.Setup().Program, dir: filepath.Dir(file), version: "9.9.9", last: now, lastUsed: now,
@@ -142,13 +143,13 @@ func TestJudge(t *testing.T) {
 		hint    string // text in Hint
 		nothing bool   // there must be no such finding
 	}{
-		"no policy": {claude, func(_ *testing.T, f *facts, _ *agent) { f.policies[0].State, f.specs = policy.Absent, nil }, "policy.absent", Warn, "grapnel.yaml", "grapnel init", false},
-		"no policy of one's own, but a managed one": {claude, func(_ *testing.T, f *facts, _ *agent) { f.policies[0].State = policy.Absent }, "policy.absent", Warn, "", "", true},
+		"no policy": {claude, func(_ *testing.T, f *facts, _ *agent) { f.policies[0].State, f.specs = load.Absent, nil }, "policy.absent", Warn, "grapnel.yaml", "grapnel init", false},
+		"no policy of one's own, but a managed one": {claude, func(_ *testing.T, f *facts, _ *agent) { f.policies[0].State = load.Absent }, "policy.absent", Warn, "", "", true},
 		"broken policy": {claude, func(_ *testing.T, f *facts, _ *agent) {
-			f.policies[0].State, f.policies[0].Notice = policy.Broken, "tools are blocked"
+			f.policies[0].State, f.policies[0].Notice = load.Broken, "tools are blocked"
 		}, "policy.broken", Bad, "tools are blocked", "grapnel check", false},
 		"expired policy": {claude, func(_ *testing.T, f *facts, _ *agent) {
-			f.policies = append(f.policies, policy.Loaded{File: "/etc/grapnel/policy.d/signed.yaml", Scope: "managed", State: policy.Valid, Revision: 42, Expires: now})
+			f.policies = append(f.policies, load.Loaded{File: "/etc/grapnel/policy.d/signed.yaml", Scope: "managed", State: load.Valid, Revision: 42, Expires: now})
 		}, "policy.expired", Warn, "revision 42 of /etc/grapnel/policy.d/signed.yaml expired", "bundle pull", false},
 		"expired policy of a user": {claude, func(_ *testing.T, f *facts, _ *agent) { f.policies[0].Revision, f.policies[0].Expires = 42, now }, "policy.expired", Warn, "", "", true},
 		"a hook that takes longer than the agent waits": {claude, func(_ *testing.T, f *facts, _ *agent) {
@@ -180,7 +181,7 @@ func TestJudge(t *testing.T) {
 		"grant":                {claude, func(_ *testing.T, f *facts, _ *agent) { f.unlogged = []string{"grant 1 was not made"} }, "log.grant", Bad, "grant 1 was not made", "allow --list", false},
 		"torn log":             {claude, func(_ *testing.T, f *facts, _ *agent) { f.torn, f.lastTorn = 2, "records.jsonl:7: torn line" }, "log.torn", Info, "2 incomplete lines in the log, the last: records.jsonl:7", "", false},
 		"edited snapshot": {claude, func(_ *testing.T, f *facts, _ *agent) {
-			f.damaged = []policy.Corruption{{File: "/s/x.json", What: "the snapshot lies", Hint: "rm /s/x.json"}}
+			f.damaged = []load.Corruption{{File: "/s/x.json", What: "the snapshot lies", Hint: "rm /s/x.json"}}
 		}, "policy.damaged", Bad, "the snapshot lies", "rm /s/x.json", false},
 		"unreadable record": {claude, func(_ *testing.T, f *facts, _ *agent) { f.broken = []string{"x: EOF"} }, "install.unreadable", Bad, "x: EOF", "", false},
 		"installed nowhere": {claude, func(_ *testing.T, f *facts, a *agent) { f.records, a.installs = nil, nil }, "install.nowhere", Warn, "", "grapnel install", false},

@@ -3,6 +3,8 @@ package doctor
 import (
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
@@ -12,7 +14,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/installation"
 	"github.com/grapnel-dev/grapnel/internal/pause"
 	"github.com/grapnel-dev/grapnel/internal/spool"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // facts are the input of judge.
@@ -25,7 +26,7 @@ type facts struct {
 	agents   []agent
 	records  []installation.Record // of all agents
 	broken   []string              // records that cannot be read, and why
-	policies []policy.Loaded
+	policies []load.Loaded
 	only     string // notice if a managed policy disables all others
 	specs    []grapnel.Spec
 	keep     string // limits of retention; empty = no policy sets any
@@ -52,7 +53,7 @@ type facts struct {
 	lastTorn string
 	failing  []failing
 	boxes    []box // hooks with a sandbox
-	damaged  []policy.Corruption
+	damaged  []load.Corruption
 	before   *memory // nil = no memory of an earlier run
 	beforeTo string  // why the memory cannot be read
 	daemon   daemon

@@ -20,6 +20,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/allow"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
@@ -37,7 +39,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/pause"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
-	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -619,7 +620,7 @@ func (f *facts) gone(w *failing) bool {
 		return false
 	}
 	file, _, _ := strings.Cut(w.source, "#")
-	if slices.ContainsFunc(f.policies, func(p policy.Loaded) bool { return p.File == file && p.State == policy.Valid }) {
+	if slices.ContainsFunc(f.policies, func(p load.Loaded) bool { return p.File == file && p.State == load.Valid }) {
 		return true
 	}
 	_, err := os.Lstat(file)

@@ -11,12 +11,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/notice"
-	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -56,13 +57,13 @@ func judgePolicy(f *facts) []Finding {
 	var found []Finding
 	for _, p := range f.policies {
 		switch {
-		case p.State == policy.Absent && !slices.ContainsFunc(f.specs, func(s grapnel.Spec) bool { return !notice.Own(&s) }):
+		case p.State == load.Absent && !slices.ContainsFunc(f.specs, func(s grapnel.Spec) bool { return !notice.Own(&s) }):
 			found = append(found, Finding{
 				ID: "policy.absent", Level: Warn, Subject: p.File, What: "policy file " + p.File + " does not exist", Why: "only Grapnel's own files are guarded", Hint: "grapnel init",
 			})
 		case p.Notice != "":
 			level := Warn
-			if p.State == policy.Broken {
+			if p.State == load.Broken {
 				level = Bad
 			}
 			found = append(found, Finding{ID: "policy." + strings.ToLower(fmt.Sprint(p.State)), Level: level, Subject: p.File, What: p.Notice, Hint: "grapnel check"})

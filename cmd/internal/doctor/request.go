@@ -4,28 +4,29 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/check"
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 	"github.com/grapnel-dev/grapnel/internal/ask"
 	"github.com/grapnel-dev/grapnel/internal/noop"
 	"github.com/grapnel-dev/grapnel/local"
-	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // A Request is the input of Look.
 type Request struct {
 	Place   local.Place
-	Dir     string     // current directory of the user, an absolute path
-	Agents  []string   // names or aliases; empty = all
-	Set     policy.Set // of the place, with hooks that are never called
-	Program string     // grapnel-hook of this Grapnel; empty = not found
-	Root    string     // --root
+	Dir     string   // current directory of the user, an absolute path
+	Agents  []string // names or aliases; empty = all
+	Set     load.Set // of the place, with hooks that are never called
+	Program string   // grapnel-hook of this Grapnel; empty = not found
+	Root    string   // --root
 
 	Programs []policyfile.Command // of the hooks in Set
 	Stuck    []string             // hooks in Set that cannot work now, and why
-	Damaged  []policy.Corruption  // result of policy.CheckIntegrity from before Set was loaded, because loading repairs some damage
+	Damaged  []load.Corruption    // result of policy.CheckIntegrity from before Set was loaded, because loading repairs some damage
 
 	// Events are the events that the policy needs in addition to the default sets, by agent, as
 	// for install.
@@ -68,8 +69,8 @@ func NewRequest(place local.Place, dir, root string) Request {
 		}
 		return noop.Hook{}, nil
 	}
-	req.Damaged = policy.CheckIntegrity(place.Snapshots(), place.Trusts())
-	req.Set = policy.Load(loading)
+	req.Damaged = load.CheckIntegrity(place.Snapshots(), place.Trusts())
+	req.Set = load.Policies(loading)
 	needs := install.PolicyNeeds(place)
 	req.Events, req.Approve = needs.Events, needs.Approve
 	return req

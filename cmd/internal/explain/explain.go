@@ -9,12 +9,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/pause"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // Explanation is the output of "grapnel explain --json".
@@ -35,7 +36,7 @@ type Explanation struct {
 	Notices []string          `json:"notices,omitempty"`
 	MS      float64           `json:"ms"` // duration of the firing
 
-	Policies []policy.Loaded `json:"policies"` // all policy files
+	Policies []load.Loaded `json:"policies"` // all policy files
 
 	about   []string // description of the event, one line per value
 	timed   bool     // durations are shown
@@ -196,7 +197,7 @@ func New(ctx context.Context, place local.Place, s *Subject, e *Options) (*Expla
 }
 
 // notices adds the notices about the policies.
-func (x *Explanation) notices(place local.Place, set *policy.Set) {
+func (x *Explanation) notices(place local.Place, set *load.Set) {
 	x.Policies = set.Files
 	for _, file := range set.Files {
 		if file.Notice != "" {
@@ -219,7 +220,7 @@ func (x *Explanation) notices(place local.Place, set *policy.Set) {
 }
 
 // masker returns a function that masks secrets as in Records, and by the rules of the policies.
-func masker(set *policy.Set) func(string) string {
+func masker(set *load.Set) func(string) string {
 	return func(text string) string {
 		text = spool.Mask(text)
 		if set.Hide != nil {

@@ -8,11 +8,13 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/grapnel-dev/grapnel/internal/policy/state"
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/notice"
 	"github.com/grapnel-dev/grapnel/internal/seam"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // explainer builds the explanation of a firing.
@@ -67,7 +69,7 @@ func (t *explainer) hooks() {
 			Reason: t.whyNotAsked(), matched: t.x.mask(p.Matched),
 		}
 		if s != nil {
-			h.Why = t.checks(policy.NewReasoner(s).Why(t.x.sent, nil))
+			h.Why = t.checks(load.NewReasoner(s).Why(t.x.sent, nil))
 		}
 		t.x.Hooks = append(t.x.Hooks, h)
 	}
@@ -141,7 +143,7 @@ func (t *explainer) asked(run *grapnel.HookRun, p *grapnel.Planned) hookPart {
 		if !run.Async {
 			v = nil
 		}
-		h.Why = t.checks(policy.NewReasoner(s).Why(saw, v))
+		h.Why = t.checks(load.NewReasoner(s).Why(saw, v))
 		if !run.Async || t.trial.run {
 			h.Wrote = t.wrote(s)
 		}
@@ -266,7 +268,7 @@ func (t *explainer) maskedOutcome(out *grapnel.Outcome) *grapnel.Outcome {
 }
 
 // checks returns the conditions of a hook, with the secrets of the event masked.
-func (t *explainer) checks(r policy.Reasoning) []match.Check { return maskChecks(r.Checks, t.x.mask) }
+func (t *explainer) checks(r load.Reasoning) []match.Check { return maskChecks(r.Checks, t.x.mask) }
 
 func maskChecks(checks []match.Check, mask func(string) string) []match.Check {
 	checks = slices.Clone(checks)
@@ -365,7 +367,7 @@ func (t *explainer) others(all bool) {
 	ev, x := t.x.sent, t.x
 	var list []unmatched
 	for _, s := range t.specs {
-		if why := policy.NotYet(&s, ev); why != "" {
+		if why := state.NotYet(&s, ev); why != "" {
 			x.NotYet = append(x.NotYet, notYet{s.Name, s.Source.Name, s.Source.File, s.Line, why})
 		}
 		if marks(&s) || slices.ContainsFunc(x.Hooks, func(h hookPart) bool {
@@ -373,7 +375,7 @@ func (t *explainer) others(all bool) {
 		}) {
 			continue
 		}
-		why := policy.NewReasoner(&s).Why(ev, nil)
+		why := load.NewReasoner(&s).Why(ev, nil)
 		if !why.Event && !all {
 			continue
 		}
@@ -403,7 +405,7 @@ func (t *explainer) others(all bool) {
 // nearness returns how near a hook is to a match, 0 is nearest, and whether it is near: only one
 // condition does not match, and the event has a value for it. A condition of a pack, other than
 // for commands, is not near only because the event has another value.
-func nearness(s *grapnel.Spec, why *policy.Reasoning) (rank int, near bool) {
+func nearness(s *grapnel.Spec, why *load.Reasoning) (rank int, near bool) {
 	failed := 0
 	var miss match.Check
 	for _, c := range why.Checks {
@@ -465,14 +467,14 @@ func missingWords(pattern string, commands []string) int {
 }
 
 // whyNot returns in one line why a hook does not match.
-func whyNot(s *grapnel.Spec, ev *grapnel.Event, why *policy.Reasoning) string {
+func whyNot(s *grapnel.Spec, ev *grapnel.Event, why *load.Reasoning) string {
 	switch {
 	case !why.Event:
 		return "it listens to " + kinds(s.On)
 	case why.Err != nil:
 		return "cannot check whether it matches: " + why.Err.Error()
 	}
-	if text := policy.NotYet(s, ev); text != "" {
+	if text := state.NotYet(s, ev); text != "" {
 		return text
 	}
 	var missing []string

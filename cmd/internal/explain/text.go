@@ -7,10 +7,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // Print draws the firing, and lists below it the hooks that did not match.
@@ -18,7 +19,7 @@ func (x *Explanation) Print(c *cli.Console) {
 	for _, notice := range x.Notices {
 		fmt.Fprintln(c.Out, c.Paint(cli.Yellow, printable.Text(notice)))
 	}
-	if slices.ContainsFunc(x.Policies, policy.Loaded.OfProject) {
+	if slices.ContainsFunc(x.Policies, load.Loaded.OfProject) {
 		fmt.Fprintln(c.Out, c.Paint(cli.Bold, "policies"))
 		c.PrintPolicies(x.Policies)
 	}

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/builtin"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
@@ -16,7 +18,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/seam"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
-	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/process"
 )
@@ -58,7 +59,7 @@ func (t *trial) options() *local.Options {
 		Notify:  func(h policyfile.HTTP) (grapnel.Hook, error) { return t.notifier(h.Name), nil },
 		Counter: t.counter, Background: t.Run, Approved: approvals.Find,
 		Observers: []grapnel.Observer{grapnel.ObserverFunc(func(_ context.Context, rec *grapnel.Record) { t.record = *rec })},
-		Loaded:    func(set *policy.Set) error { digest = set.Digest(); return nil },
+		Loaded:    func(set *load.Set) error { digest = set.Digest(); return nil },
 	}
 }
 

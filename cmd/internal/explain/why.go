@@ -6,24 +6,25 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/packs"
-	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // whyHook explains why one hook did or did not act.
 type whyHook struct {
-	Hook   string `json:"hook"`
-	Source string `json:"source,omitempty"`
-	File   string `json:"file,omitempty"`
-	Line   int    `json:"line,omitempty"`
-	State  state  `json:"state"`
-	Text   string `json:"because"` // in one sentence
+	Hook   string   `json:"hook"`
+	Source string   `json:"source,omitempty"`
+	File   string   `json:"file,omitempty"`
+	Line   int      `json:"line,omitempty"`
+	State  progress `json:"state"`
+	Text   string   `json:"because"` // in one sentence
 
 	left bool // excluded by `except`
 
@@ -37,20 +38,20 @@ type whyHook struct {
 	Parts   []hookPart      `json:"parts,omitempty"` // in this firing
 }
 
-// state is how far a hook got.
-type state string
+// progress is how far a hook got.
+type progress string
 
 // The states.
 const (
-	stateActed    state = "acted"     // its outcome counts
-	stateSilent   state = "silent"    // it ran, but had no effect
-	stateNotAsked state = "not_asked" // it matches, but did not run
-	stateOther    state = "no_match"  // it does not match this event
-	stateNoForce  state = "not_in_force"
+	stateActed    progress = "acted"     // its outcome counts
+	stateSilent   progress = "silent"    // it ran, but had no effect
+	stateNotAsked progress = "not_asked" // it matches, but did not run
+	stateOther    progress = "no_match"  // it does not match this event
+	stateNoForce  progress = "not_in_force"
 )
 
 // why explains the hooks with a name.
-func (t *explainer) why(name string, place local.Place, set *policy.Set) error {
+func (t *explainer) why(name string, place local.Place, set *load.Set) error {
 	var known []string
 	for _, s := range t.specs {
 		if marks(&s) {
@@ -125,7 +126,7 @@ func (t *explainer) whyOf(s *grapnel.Spec) whyHook {
 		w.State, w.Text = t.acted(s, last)
 		return w
 	}
-	why := policy.NewReasoner(s).Why(t.x.sent, nil)
+	why := load.NewReasoner(s).Why(t.x.sent, nil)
 	w.Checks = t.checks(why)
 	why.Checks = w.Checks
 	w.State = stateOther
@@ -138,8 +139,8 @@ func (t *explainer) whyOf(s *grapnel.Spec) whyHook {
 	return w
 }
 
-// acted returns the state of a hook that matches, and a sentence about it.
-func (t *explainer) acted(s *grapnel.Spec, h *hookPart) (state, string) {
+// acted returns the progress of a hook that matches, and a sentence about it.
+func (t *explainer) acted(s *grapnel.Spec, h *hookPart) (progress, string) {
 	verb := map[grapnel.Decision]string{grapnel.Allow: "allowed", grapnel.Ask: "asked about", grapnel.Block: "blocked"}[h.Decision]
 	switch h.Part {
 	case partDecides:
@@ -185,11 +186,11 @@ func matchedText(h *hookPart) string {
 
 // notInForce returns the hooks with a name in a file that are not in force, and the names of all
 // hooks in that file that are not in force.
-func notInForce(row policy.Loaded, name string) (hooks []whyHook, names []string) {
+func notInForce(row load.Loaded, name string) (hooks []whyHook, names []string) {
 	if row.Format != "" {
 		return nil, nil
 	}
-	p, errs := policy.Read(row.File)
+	p, errs := load.Read(row.File)
 	add := func(line int, format string, args ...any) *whyHook {
 		hooks = append(hooks, whyHook{
 			Hook: name, File: row.File, Line: line, State: stateNoForce, Text: name + " did not act: " + fmt.Sprintf(format, args...),
@@ -213,7 +214,7 @@ func notInForce(row policy.Loaded, name string) (hooks []whyHook, names []string
 	if cause == "" {
 		return hooks, names
 	}
-	used, _ := policy.PacksOf(p, row.File, packs.All())
+	used, _ := load.PacksOf(p, row.File, packs.All())
 	all := p.Hooks
 	for _, pack := range used {
 		all = append(all, pack.Policy.Hooks...)
@@ -246,15 +247,15 @@ func lineOf(file, name string) int {
 }
 
 // whyNotInForce returns why the current content of a file is not in force; empty = it is.
-func whyNotInForce(row policy.Loaded, errs []*policyfile.Error) string {
+func whyNotInForce(row load.Loaded, errs []*policyfile.Error) string {
 	switch row.State {
-	case policy.Untrusted:
+	case load.Untrusted:
 		return "the file is not trusted, so it has no effect (see \"grapnel trust\")"
-	case policy.Changed:
+	case load.Changed:
 		return "the file differs from the trusted content, which stays active (see \"grapnel trust\")"
-	case policy.Ignored:
+	case load.Ignored:
 		return "a managed policy allows only managed policies"
-	case policy.Broken:
+	case load.Broken:
 		text := "the file is broken, so its current content is not in force"
 		if len(row.Errors) > 0 {
 			text += ": " + row.Errors[0].Error()
@@ -262,9 +263,9 @@ func whyNotInForce(row policy.Loaded, errs []*policyfile.Error) string {
 			text += ": " + errs[0].Error()
 		}
 		return text
-	case policy.Gone:
+	case load.Gone:
 		return "the file is gone"
-	case policy.Valid, policy.Absent, policy.Trusted:
+	case load.Valid, load.Absent, load.Trusted:
 	}
 	return ""
 }
@@ -281,7 +282,7 @@ func (x *Explanation) PrintWhy(c *cli.Console) {
 }
 
 func (w *whyHook) tree(x *Explanation) *tree {
-	colour := map[state]string{stateActed: cli.Green, stateSilent: cli.Yellow, stateNotAsked: cli.Yellow, stateOther: cli.Yellow, stateNoForce: cli.Red}[w.State]
+	colour := map[progress]string{stateActed: cli.Green, stateSilent: cli.Yellow, stateNotAsked: cli.Yellow, stateOther: cli.Yellow, stateNoForce: cli.Red}[w.State]
 	t := &tree{line: []span{{printable.Line(w.Text), colour}}}
 	if w.File != "" {
 		t.note(span{printable.Line(placeOf(w.Source, w.File, w.Line)), cli.Dim})

@@ -14,19 +14,20 @@ import (
 	"sync"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel/backend/nats"
 	"github.com/grapnel-dev/grapnel/backend/postgres"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/internal/forward"
 	"github.com/grapnel-dev/grapnel/local"
-	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // Targets returns the targets that the policies of a place list. It returns an error if one of these
 // policies cannot be read.
 func Targets(place local.Place) ([]policyfile.Forward, error) {
-	set := policy.Load(place.Request(place.Files(nil, nil), nil))
+	set := load.Policies(place.Request(place.Files(nil, nil), nil))
 	if set.Records.Unknown {
 		return nil, errors.New("the targets of Records are unknown, because a policy cannot be read")
 	}
@@ -83,7 +84,7 @@ type Group struct {
 
 // NewGroup returns a Group for the Records in a store. It sends nothing until Run or Once.
 func NewGroup(place local.Place, s *store.Store, log *slog.Logger) *Group {
-	return &Group{place: place, store: s, log: log, states: load(place), changed: make(chan struct{}, 1)}
+	return &Group{place: place, store: s, log: log, states: read(place), changed: make(chan struct{}, 1)}
 }
 
 // Set changes the targets.

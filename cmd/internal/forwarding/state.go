@@ -33,8 +33,8 @@ type states map[string]State
 // file is the file of the states. The process that has the store open writes it.
 func file(place local.Place) string { return filepath.Join(place.State, "forward.json") }
 
-// load reads the states. A file that cannot be read is like a new one, because a Forwarder does not need it.
-func load(place local.Place) states {
+// read reads the states. A file that cannot be read is like a new one, because a Forwarder does not need it.
+func read(place local.Place) states {
 	s := states{}
 	if data, err := readfile.Regular(file(place), 1<<20); err == nil && json.Unmarshal(data, &s) != nil {
 		s = states{}
@@ -43,7 +43,7 @@ func load(place local.Place) states {
 }
 
 func (s states) save(place local.Place) error {
-	if reflect.DeepEqual(s, load(place)) {
+	if reflect.DeepEqual(s, read(place)) {
 		return nil
 	}
 	data, err := json.MarshalIndent(s, "", "  ")
@@ -115,7 +115,7 @@ func Reports(ctx context.Context, place local.Place) ([]Report, error) {
 	if err != nil || len(targets) == 0 {
 		return nil, err
 	}
-	known := load(place)
+	known := read(place)
 	reports := make([]Report, len(targets))
 	r, err := store.OpenReader(place.Store())
 	if err == nil {

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/approval"
@@ -22,7 +24,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/notice"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
-	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -331,7 +332,7 @@ func answer(ctx context.Context, inv invocation, d *dialect.Dialect, input diale
 	if got.Err == nil {
 		opts.Event = got.Event
 	}
-	opts.Loaded = func(set *policy.Set) error {
+	opts.Loaded = func(set *load.Set) error {
 		f.set = set
 		set.Specs = append(set.Specs, f.notices(got.Event.Kind)...)
 		return nil

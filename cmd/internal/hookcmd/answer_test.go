@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel"
@@ -21,7 +23,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 func TestParseArgs(t *testing.T) {
@@ -275,7 +276,7 @@ func TestFindPending(t *testing.T) {
 		if err := os.WriteFile(place.Policy, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		set := policy.Load(place.Request(place.Files(nil, nil), local.Runner(place)))
+		set := load.Policies(place.Request(place.Files(nil, nil), local.Runner(place)))
 		return set.Files[0].Digest
 	}
 	const async = "version: 1\nhooks:\n  - {name: p, on: tool.after, run: 'true', async: true}\n"
@@ -308,14 +309,14 @@ func TestFindPendingOfAProject(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		x, errs := policy.Examine(file, filepath.Dir(file), packindex.Registry{})
+		x, errs := load.Examine(file, filepath.Dir(file), packindex.Registry{})
 		if len(errs) > 0 {
 			t.Fatal(errs)
 		}
 		if err := place.Trusts().Keep(x); err != nil {
 			t.Fatal(err)
 		}
-		policy.Load(place.Request(place.Files(nil, []local.Dir{{Path: filepath.Dir(file)}}), local.Runner(place)))
+		load.Policies(place.Request(place.Files(nil, []local.Dir{{Path: filepath.Dir(file)}}), local.Runner(place)))
 		return x.SHA256
 	}
 	const async = "version: 1\nhooks:\n  - {name: p, on: tool.after, run: 'true', async: true}\n"

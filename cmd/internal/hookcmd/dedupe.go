@@ -12,10 +12,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/spool"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // Some agents report one action twice: they load the hook files of another agent in addition to
@@ -192,7 +193,7 @@ func (t *dedupe) close() {
 
 // verdict returns an engine that repeats the decision of the first report. It returns nil if the
 // policy must be evaluated again: the policy has changed, or this report has more facts.
-func (t *dedupe) verdict(set *policy.Set, f *firing) *grapnel.Engine {
+func (t *dedupe) verdict(set *load.Set, f *firing) *grapnel.Engine {
 	if t == nil {
 		return nil
 	}
@@ -322,7 +323,7 @@ func (t *dedupe) keepChanged(final bool) {
 
 // digestOf returns a digest of the policy in force. It writes the source only once for
 // consecutive hooks of the same source.
-func digestOf(set *policy.Set) string {
+func digestOf(set *load.Set) string {
 	var parts []string
 	var before grapnel.Source
 	for i := range set.Specs {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/approval"
@@ -14,7 +16,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/internal/wire"
 	"github.com/grapnel-dev/grapnel/local"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // A sink receives the Record of a firing and its observing hooks.
@@ -46,7 +47,7 @@ func (s spooled) end(context.Context) (bool, error) { return s.spool.Queued(), s
 // firing is the processing of one event. It passes the Records and observing hooks of its engine
 // to the sink.
 type firing struct {
-	set      *policy.Set
+	set      *load.Set
 	spool    *spool.Spool
 	keep     keeper
 	programs bool // the policies have hooks that start programs

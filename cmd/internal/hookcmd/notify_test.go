@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel"
@@ -20,7 +22,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/internal/wire"
 	"github.com/grapnel-dev/grapnel/local"
-	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -234,7 +235,7 @@ func TestNotifyOfAProject(t *testing.T) {
 	if len(box.ids) != 0 {
 		t.Fatal("a project that nobody trusts tells a server")
 	}
-	x, errs := policy.Examine(file, filepath.Dir(file), packindex.Registry{})
+	x, errs := load.Examine(file, filepath.Dir(file), packindex.Registry{})
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}

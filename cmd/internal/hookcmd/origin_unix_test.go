@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel"
@@ -21,7 +23,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/wire"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/local/server"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // The hook program without a daemon, the daemon and a Go agent name the same origin in deliveries and
@@ -44,7 +45,7 @@ hooks:
 	if err != nil {
 		t.Fatal(err)
 	}
-	set := policy.Load(place.Request(place.Files(nil, nil), nil))
+	set := load.Policies(place.Request(place.Files(nil, nil), nil))
 	id := place.Identity()
 	file := filepath.Join(root, "grapnel.yaml")
 	want := &wire.Origin{

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel"
@@ -19,7 +21,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // tree creates directories below a new one, and returns the new one.
@@ -146,7 +147,7 @@ func TestOtherProjectsAllowNothing(t *testing.T) {
 	file := filepath.Join(dir, "other", local.ProjectPolicy)
 	write(p.Policy, "version: 1\ngrants: [{source: '**', may: [allow]}]\n")
 	write(file, "version: 1\nhooks:\n  - {name: fine, on: tool.before, match: {command: [make]}, allow: fine}\n")
-	x, errs := policy.Examine(file, filepath.Dir(file), packindex.Registry{})
+	x, errs := load.Examine(file, filepath.Dir(file), packindex.Registry{})
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
 	"github.com/grapnel-dev/grapnel/dialect"
@@ -22,7 +24,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/internal/stamp"
 	"github.com/grapnel-dev/grapnel/local"
-	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -41,7 +42,7 @@ type WarmOptions struct {
 	// Webhook checks webhooks in this process. Without it, the program grapnel does.
 	Webhook WebhookCheck
 
-	Loaded  func(set *policy.Set)                          // called after policies were loaded again
+	Loaded  func(set *load.Set)                            // called after policies were loaded again
 	Observe func(ctx context.Context, rec *grapnel.Record) // called for each Record that did not go to the spool
 
 	// Unrecorded is called for each reply with Records that neither Keep nor the spool stored
@@ -173,7 +174,7 @@ func (byContext) Find(ctx context.Context, ev *grapnel.Event, hook *grapnel.Spec
 
 // A warmEntry is a set of loaded policies.
 type warmEntry struct {
-	set    policy.Set
+	set    load.Set
 	engine *grapnel.Engine
 	spool  *spool.Spool
 	place  local.Place
@@ -190,7 +191,7 @@ type warmEntry struct {
 }
 
 // entry returns the policies in force. It loads them again if a file has changed.
-func (w *Warm) entry(place local.Place, files []policy.File, unread bool) (*warmEntry, error) {
+func (w *Warm) entry(place local.Place, files []load.File, unread bool) (*warmEntry, error) {
 	key := keyOf(place, files, unread)
 	w.mu.Lock()
 	e := w.entries[key]
@@ -222,7 +223,7 @@ func (w *Warm) entry(place local.Place, files []policy.File, unread bool) (*warm
 
 // keyOf returns a key that distinguishes policy combinations that can be in force at the same
 // time.
-func keyOf(place local.Place, files []policy.File, unread bool) string {
+func keyOf(place local.Place, files []load.File, unread bool) string {
 	b := make([]byte, 0, 512)
 	for _, text := range [...]string{place.Policy, place.Agent, place.Path, place.Home} {
 		b = strconv.AppendQuote(b, text)
@@ -238,7 +239,7 @@ func keyOf(place local.Place, files []policy.File, unread bool) string {
 	return string(b)
 }
 
-func (w *Warm) load(place local.Place, files []policy.File, unread bool) (*warmEntry, error) {
+func (w *Warm) load(place local.Place, files []load.File, unread bool) (*warmEntry, error) {
 	sp, err := spool.Open(place.Spool(), nil)
 	if err != nil {
 		return nil, err

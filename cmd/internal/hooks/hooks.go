@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/check"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
@@ -74,7 +76,7 @@ const (
 // cannot read which hooks are off, it returns the list and an error.
 func List(place local.Place, dir string) ([]Hook, error) {
 	off, err := pause.ReadOff(place.Off())
-	engine, problem := grapnel.New(policy.Load(check.LookRequest(place, place.Files(nil, place.DirsOf(dir)))).Specs, nil)
+	engine, problem := grapnel.New(load.Policies(check.LookRequest(place, place.Files(nil, place.DirsOf(dir)))).Specs, nil)
 	if problem != nil {
 		return nil, errors.Join(err, problem)
 	}
@@ -101,7 +103,7 @@ func List(place local.Place, dir string) ([]Hook, error) {
 func describe(s *grapnel.Spec, off *pause.OffHook, paused *pause.Pause) Hook {
 	h := Hook{
 		Hook: s.FullName(), Name: s.Name, Source: s.Source.Name, Scope: s.Source.Scope, File: s.Source.File, Line: s.Line,
-		On: s.On, Phase: s.Phase, Priority: policyfile.DefaultPriority + s.Priority, Timeout: s.Timeout.Seconds(), Matches: policy.NewReasoner(s).Describe(), State: On,
+		On: s.On, Phase: s.Phase, Priority: policyfile.DefaultPriority + s.Priority, Timeout: s.Timeout.Seconds(), Matches: load.NewReasoner(s).Describe(), State: On,
 	}
 	if pack, ok := strings.CutPrefix(h.Source, h.File+"#"); ok {
 		h.Pack = pack

@@ -93,8 +93,8 @@ func resolve(file string) (target string, info fs.FileInfo, err error) {
 	return target, info, nil
 }
 
-// load reads a settings file; nil if it does not exist.
-func load(file string) ([]byte, error) {
+// readFile reads a settings file; nil if it does not exist.
+func readFile(file string) ([]byte, error) {
 	info, err := os.Stat(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -118,7 +118,7 @@ func load(file string) ([]byte, error) {
 }
 
 func unchanged(c *Change, target string) error {
-	data, err := load(target)
+	data, err := readFile(target)
 	if err != nil {
 		return err
 	}

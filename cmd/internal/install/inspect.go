@@ -48,7 +48,7 @@ func (a Agent) Installed(rec installation.Record) (*Inspection, error) {
 		files = append(files, f.Path)
 	}
 	for _, file := range files {
-		data, err := load(file)
+		data, err := readFile(file)
 		if err != nil {
 			return nil, err
 		}

@@ -58,7 +58,7 @@ func (j *job) load(file string) ([]byte, error) {
 	if info, err := os.Lstat(file); err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		j.notes = append(j.notes, fmt.Sprintf("%s is a symbolic link; Grapnel edits %s", file, target))
 	}
-	data, err := load(target)
+	data, err := readFile(target)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the settings of %s: %w", j.agent.Title, err)
 	}
@@ -191,7 +191,7 @@ func (j *job) made(file string) *installation.Made {
 
 // look implements the type look with the file system.
 func (j *job) look(file string) (there, ours bool) {
-	data, err := load(file)
+	data, err := readFile(file)
 	return data != nil || err != nil, err == nil && data != nil && j.agent.isOurs(file, data)
 }
 

@@ -194,7 +194,7 @@ func (s *session) surroundings(j *job) []string {
 		}
 	}
 	for _, n := range s.neighbours(j) {
-		data, err := load(n.file)
+		data, err := readFile(n.file)
 		if err != nil || data == nil {
 			continue
 		}

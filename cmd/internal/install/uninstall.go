@@ -134,7 +134,7 @@ func (s *session) planRemove(j *job) error {
 }
 
 func (s *session) planRemoveFile(j *job, file string) error {
-	current, err := load(file)
+	current, err := readFile(file)
 	if err != nil {
 		return fmt.Errorf("cannot read the settings of %s: %w", j.agent.Title, err)
 	}

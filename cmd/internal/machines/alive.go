@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/forwarding"
@@ -21,7 +23,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/installation"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // Every is the time between the heartbeats of a daemon.
@@ -66,7 +67,7 @@ func Beat(ctx context.Context, place local.Place) (id string, err error) {
 	if err != nil {
 		return "", err
 	}
-	set := policy.Load(place.Request(place.Files(nil, nil), nil))
+	set := load.Policies(place.Request(place.Files(nil, nil), nil))
 	rec := grapnel.Record{Time: time.Now(), Input: &grapnel.Event{Kind: spool.Alive, Native: text}}
 	place.Identity().Mark(&rec, &set, set.Digest())
 	id, err = records.Put(place, grapnel.Kind(strings.TrimPrefix(string(spool.Alive), records.Own)), rec)

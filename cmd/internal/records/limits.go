@@ -3,15 +3,16 @@ package records
 import (
 	"errors"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/local"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // Limits returns the limits of retention that the policies of a place set. It returns an error if
 // one of these policies cannot be read.
 func Limits(place local.Place) (store.Limits, error) {
-	set := policy.Load(place.Request(place.Files(nil, nil), nil))
+	set := load.Policies(place.Request(place.Files(nil, nil), nil))
 	if set.Records.Unknown {
 		return store.DefaultLimits, errors.New("the limits of retention are unknown, because a policy cannot be read")
 	}

@@ -7,7 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -18,10 +19,10 @@ type Report struct {
 	Trusted bool   `json:"trusted"` // the policy is trusted now
 	SHA256  string `json:"sha256"`  // of the policy file
 
-	Loads    []policy.PinnedLoad `json:"loads,omitempty"` // hook files of other systems
-	Pins     []policy.Pin        `json:"pins"`
-	Unpinned []string            `json:"unpinned"`
-	Hooks    []Hook              `json:"hooks"`
+	Loads    []load.PinnedLoad `json:"loads,omitempty"` // hook files of other systems
+	Pins     []load.Pin        `json:"pins"`
+	Unpinned []string          `json:"unpinned"`
+	Hooks    []Hook            `json:"hooks"`
 }
 
 // A Hook describes one hook of a policy.
@@ -33,7 +34,7 @@ type Hook struct {
 }
 
 // NewReport describes the examined policy. trusted reports whether the policy is trusted now.
-func NewReport(x *policy.Examined, trusted bool) Report {
+func NewReport(x *load.Examined, trusted bool) Report {
 	r := Report{
 		File: x.File, Digest: x.Digest(), Trusted: trusted, SHA256: x.SHA256, Loads: x.Loads, Pins: x.Pins, Unpinned: append([]string{}, x.Unpinned...), Hooks: []Hook{},
 	}

@@ -6,8 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel/packs"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // The report describes the effect of each hook.
@@ -25,7 +26,7 @@ hooks:
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	x, errs := policy.Examine(file, dir, packs.All())
+	x, errs := load.Examine(file, dir, packs.All())
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}

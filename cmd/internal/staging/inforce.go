@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel/internal/replay"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -30,7 +32,7 @@ func InForce(place local.Place, opts *replay.SuggestOptions) error {
 	known := map[at]*policyfile.Hook{}
 	for _, file := range set.Files {
 		content, err := os.ReadFile(file.File)
-		if err != nil || file.Format != "" || file.State != policy.Valid && file.State != policy.Trusted {
+		if err != nil || file.Format != "" || file.State != load.Valid && file.State != load.Trusted {
 			continue
 		}
 		p, errs := policy.Parse(file.File, content)

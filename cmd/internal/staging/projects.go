@@ -6,10 +6,11 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/grapnel-dev/grapnel/internal/policy/state"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/replay"
 	"github.com/grapnel-dev/grapnel/local"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // projects holds the engines of one Stage, by the directories whose policies they add. It is not
@@ -79,7 +80,7 @@ func (p *projects) engine(dirs []local.Dir) (*grapnel.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.opts.Workers != 1 && policy.AcrossSessions(set.Specs) {
+	if p.opts.Workers != 1 && state.AcrossSessions(set.Specs) {
 		return nil, errAcrossSessions
 	}
 	if len(p.engines) >= maxEngines {

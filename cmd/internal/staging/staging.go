@@ -16,6 +16,9 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/grapnel-dev/grapnel/internal/policy/state"
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
@@ -188,7 +191,7 @@ func (s *stagedPolicy) policy(c *cli.Console, opts *replay.Options) (replay.Poli
 			c.Warn(errors.New(file.Notice))
 		}
 	}
-	if policy.AcrossSessions(set.Specs) {
+	if state.AcrossSessions(set.Specs) {
 		opts.Workers = 1
 	}
 	return func(stage *replay.Stage) func(*grapnel.Event) (*grapnel.Engine, error) {
@@ -201,9 +204,9 @@ func (s *stagedPolicy) policy(c *cli.Console, opts *replay.Options) (replay.Poli
 var errAcrossSessions = errors.New("a project's policy counts events of several sessions together, so these sessions must be replayed in sequence")
 
 // open loads the policies that apply in the given directories.
-func (s *stagedPolicy) open(dirs []local.Dir, stage *replay.Stage) (*grapnel.Engine, *policy.Set, error) {
+func (s *stagedPolicy) open(dirs []local.Dir, stage *replay.Stage) (*grapnel.Engine, *load.Set, error) {
 	run := local.Runner(s.place)
-	var set policy.Set
+	var set load.Set
 	opts := &local.Options{
 		Command: func(cmd policyfile.Command) grapnel.Hook {
 			if s.run && !cmd.Async {
@@ -232,7 +235,7 @@ func (s *stagedPolicy) open(dirs []local.Dir, stage *replay.Stage) (*grapnel.Eng
 	}
 	set = opened.Set
 	for _, file := range set.Files {
-		if s.content[file.File] != nil && file.State != policy.Valid {
+		if s.content[file.File] != nil && file.State != load.Valid {
 			return nil, nil, cli.WithHint(fmt.Errorf("cannot replay the policy: %w", file.Errors[0]), "grapnel check "+file.File)
 		}
 	}
@@ -240,12 +243,12 @@ func (s *stagedPolicy) open(dirs []local.Dir, stage *replay.Stage) (*grapnel.Eng
 }
 
 // files lists the files that apply in the given directories.
-func (s *stagedPolicy) files(dirs []local.Dir) []policy.File {
+func (s *stagedPolicy) files(dirs []local.Dir) []load.File {
 	files := s.place.Files(nil, dirs)
-	if s.content[s.managed] == nil || slices.ContainsFunc(files, func(f policy.File) bool { return f.Path == s.managed }) {
+	if s.content[s.managed] == nil || slices.ContainsFunc(files, func(f load.File) bool { return f.Path == s.managed }) {
 		return files
 	}
-	return append([]policy.File{{Path: s.managed, Scope: grapnel.ScopeManaged, Must: true}}, files...)
+	return append([]load.File{{Path: s.managed, Scope: grapnel.ScopeManaged, Must: true}}, files...)
 }
 
 // play replays the Records.

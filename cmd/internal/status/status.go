@@ -10,6 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/control"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
@@ -23,14 +25,13 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/installation"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // Report is the output of "grapnel status --json".
 type Report struct {
 	Version  string              `json:"version"`
 	State    string              `json:"state"`
-	Policies []policy.Loaded     `json:"policies"`
+	Policies []load.Loaded       `json:"policies"`
 	Digest   string              `json:"policy_digest,omitempty"` // as in records
 	Installs []Install           `json:"installs"`
 	Day      stats.Totals        `json:"last_24h"`

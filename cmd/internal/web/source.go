@@ -5,11 +5,12 @@ import (
 	"iter"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hooks"
 	"github.com/grapnel-dev/grapnel/cmd/internal/stats"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // A Source is everything that the pages read and change. A [store.Store] has the first
@@ -36,7 +37,7 @@ type Source interface {
 
 // Policies are policy files and their hooks, in the order in which the hooks run.
 type Policies struct {
-	Files []policy.Loaded
+	Files []load.Loaded
 	Hooks []hooks.Hook
 }
 

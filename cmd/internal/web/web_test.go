@@ -21,6 +21,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/allow"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
@@ -29,7 +31,6 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/stats"
 	"github.com/grapnel-dev/grapnel/internal/approval"
 	"github.com/grapnel-dev/grapnel/internal/spool"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 const hostile = `"><script>alert(1)</script><img src=x onerror=alert(2)>`
@@ -44,7 +45,7 @@ func (s testSource) Totals(ctx context.Context, since time.Time) (stats.Totals, 
 
 func (testSource) Policies(context.Context, string) (Policies, error) {
 	return Policies{
-		Files: []policy.Loaded{{File: "/x/" + hostile + ".yaml", Scope: "user", State: "valid", Hooks: 1}},
+		Files: []load.Loaded{{File: "/x/" + hostile + ".yaml", Scope: "user", State: "valid", Hooks: 1}},
 		Hooks: []hooks.Hook{{Hook: "/x/grapnel.yaml::guard", Name: "guard", Source: "/x/grapnel.yaml", File: "/x/grapnel.yaml", Line: 7, Reason: hostile, State: hooks.Observe}},
 	}, nil
 }

@@ -11,10 +11,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	made "github.com/grapnel-dev/grapnel/cmd/test/records"
 	"github.com/grapnel-dev/grapnel/cmd/test/served"
 	"github.com/grapnel-dev/grapnel/packs"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // replayRecords is how many Records each run of a replay reads.
@@ -35,8 +36,8 @@ func setupReplay(ctx context.Context, s *setup) error {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return err
 	}
-	set := policy.Load(policy.Request{Files: []policy.File{{Path: file}}, Packs: packs.All(), Always: packs.Always()})
-	if set.Files[0].State != policy.Valid {
+	set := load.Policies(load.Request{Files: []load.File{{Path: file}}, Packs: packs.All(), Always: packs.Always()})
+	if set.Files[0].State != load.Valid {
 		return fmt.Errorf("the policy is %s: %v", set.Files[0].State, set.Files[0].Errors)
 	}
 	var lines [][]byte

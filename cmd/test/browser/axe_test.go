@@ -8,10 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/test/records"
 	"github.com/grapnel-dev/grapnel/local"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // busy is a policy that stops a part of what cmd/test/records makes.
@@ -27,7 +28,7 @@ hooks:
 func filled(t testing.TB, n int) func(local.Place) {
 	return func(place local.Place) {
 		t.Helper()
-		set := policy.Load(policy.Request{Files: []policy.File{{Path: place.Policy, Scope: grapnel.ScopeUser}}})
+		set := load.Policies(load.Request{Files: []load.File{{Path: place.Policy, Scope: grapnel.ScopeUser}}})
 		if len(set.Specs) < strings.Count(busy, "name:") {
 			t.Fatalf("%d hooks are in force", len(set.Specs))
 		}

@@ -19,11 +19,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/test/records"
 	"github.com/grapnel-dev/grapnel/cmd/test/served"
 	"github.com/grapnel-dev/grapnel/local"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 var picturesFlag = flag.String("pictures", "", "directory for the pictures of the documentation; empty = throw them away")
@@ -46,7 +47,7 @@ hooks:
 func week(t testing.TB) func(local.Place) {
 	return func(place local.Place) {
 		t.Helper()
-		set := policy.Load(policy.Request{Files: []policy.File{{Path: place.Policy, Scope: grapnel.ScopeUser}}})
+		set := load.Policies(load.Request{Files: []load.File{{Path: place.Policy, Scope: grapnel.ScopeUser}}})
 		const pace = 4 * time.Second // see records.Lines
 		from, now := 0, time.Now()
 		for day, n := range []int{310, 420, 280, 510, 90, 40, 350} {

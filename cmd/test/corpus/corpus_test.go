@@ -37,7 +37,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/packs"
-	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/load"
 )
 
 const (
@@ -139,7 +139,7 @@ func play(t *testing.T, pattern, cwd string) []played {
 	if err != nil || files == nil {
 		t.Fatalf("no cases in %s: %v", pattern, err)
 	}
-	engine, rec := engine(t, load(t))
+	engine, rec := engine(t, loaded(t))
 	var cases []played
 	ids := map[string]bool{}
 	for _, file := range files {
@@ -211,21 +211,21 @@ func plant(t *testing.T, files *yaml.Node) string {
 	return dir
 }
 
-// load returns a policy that uses every pack.
-func load(t *testing.T) policy.Set {
+// loaded returns a policy that uses every pack.
+func loaded(t *testing.T) load.Set {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "grapnel.yaml")
 	if err := os.WriteFile(file, []byte("version: 1\nuse: ["+strings.Join(registry(t).Names(), ", ")+"]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	set := policy.Load(policy.Request{Files: []policy.File{{Path: file, Must: true}}, Packs: registry(t)})
-	if loaded := set.Files[0]; loaded.State != policy.Valid {
+	set := load.Policies(load.Request{Files: []load.File{{Path: file, Must: true}}, Packs: registry(t)})
+	if loaded := set.Files[0]; loaded.State != load.Valid {
 		t.Fatalf("the policy is %s: %v", loaded.State, loaded.Errors)
 	}
 	return set
 }
 
-func engine(t *testing.T, set policy.Set) (*grapnel.Engine, *grapnel.Record) {
+func engine(t *testing.T, set load.Set) (*grapnel.Engine, *grapnel.Record) {
 	t.Helper()
 	rec := &grapnel.Record{}
 	e, err := grapnel.New(set.Specs, &grapnel.Options{Observers: []grapnel.Observer{grapnel.ObserverFunc(func(_ context.Context, r *grapnel.Record) { *rec = *r })}})
@@ -294,7 +294,7 @@ func text(n *yaml.Node, key string) string {
 // registry returns the packs from their files, which may be newer than the built-in table.
 func registry(t *testing.T) packindex.Registry {
 	t.Helper()
-	packs, errs := policy.ReadRegistry(packs.Files())
+	packs, errs := load.ReadRegistry(packs.Files())
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}

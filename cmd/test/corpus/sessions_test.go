@@ -75,7 +75,7 @@ func replay(t *testing.T, file string) session {
 	if !ok {
 		t.Fatalf("%s: unknown agent", file)
 	}
-	engine, _ := engine(t, load(t))
+	engine, _ := engine(t, loaded(t))
 	for line := range bytes.Lines(data) {
 		ev, err := d.Read(dialect.Input{Payload: line})
 		if err != nil {

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -68,8 +70,8 @@ hooks:
 	defer cancel()
 	for _, scope := range []grapnel.Scope{grapnel.ScopeUser, grapnel.ScopePlugin} {
 		var workers []*process.Worker
-		set := policy.Load(policy.Request{
-			Files: []policy.File{{Path: file, Scope: scope, Must: true}},
+		set := load.Policies(load.Request{
+			Files: []load.File{{Path: file, Scope: scope, Must: true}},
 			Command: func(c policyfile.Command) grapnel.Hook {
 				run := process.Command{Name: c.Name, Line: c.Line, Args: c.Args, Title: c.Title, Dir: c.Dir, Env: c.Vars, Allow: c.Env, Executor: process.System}
 				run.InDir = c.Scope == grapnel.ScopeProject || c.Worker // the trusted files are relative to this directory

@@ -69,11 +69,14 @@ var neverLinked = map[string]string{
 
 // layers lists directories from the lowest layer to the highest. The longest directory that
 // contains a package decides. A package imports from its own layer and from lower layers; within
-// a layer the compiler rejects cycles.
+// a layer the compiler rejects cycles. The rooms of package policy are policyfile, state, policy
+// itself and load, from the lowest to the highest.
 var layers = [][]string{
 	{"", "internal/presets", "internal/rawjson", "internal/seam"}, // only the root package and the packages that it needs
 	{"dialect", "internal", "policy/policyfile"},
-	{"process", "outbound", "policy", "systems", "builtin", "internal/spool", "backend"},
+	{"internal/policy/state"},
+	{"process", "outbound", "policy", "systems", "builtin", "internal/policy/fixture", "internal/spool", "backend"},
+	{"policy/load", "systems/internal/loadtest"},
 	{
 		"packs", "host", "hooktest", "local", "systems", "conformance",
 		"internal/ask", "internal/conformance", "internal/consent", "internal/late", "internal/policytest", "internal/remote", "internal/replay", "internal/sample", "internal/webhook",

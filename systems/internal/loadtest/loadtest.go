@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -37,8 +39,8 @@ func Engine(t *testing.T, dir string, files map[string]string) *grapnel.Engine {
 			t.Fatal(err)
 		}
 	}
-	set := policy.Load(policy.Request{
-		Files: []policy.File{{Path: filepath.Join(dir, "grapnel.yaml")}}, Home: dir,
+	set := load.Policies(load.Request{
+		Files: []load.File{{Path: filepath.Join(dir, "grapnel.yaml")}}, Home: dir,
 		Command: func(c policyfile.Command) grapnel.Hook {
 			cmd := &process.Command{
 				Name: c.Name, Line: c.Line, Args: c.Args, Title: c.Title, Env: c.Vars, Dir: c.Dir, Inherit: process.InheritFor(c.Scope), Executor: process.System,

@@ -14,12 +14,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/rapid"
-	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	ironclaw "github.com/grapnel-dev/grapnel/systems/ironclaw/hookfile"
 )
@@ -491,7 +492,7 @@ func TestLoadOfIronClaw(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	set := policy.Load(policy.Request{Files: []policy.File{{Path: filepath.Join(dir, "grapnel.yaml")}}, Home: t.TempDir()})
+	set := load.Policies(load.Request{Files: []load.File{{Path: filepath.Join(dir, "grapnel.yaml")}}, Home: t.TempDir()})
 	engine, err := grapnel.New(set.Specs, nil)
 	if err != nil {
 		t.Fatal(err)

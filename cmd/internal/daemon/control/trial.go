@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/internal/certs"
@@ -20,7 +22,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/webhook"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/outbound"
-	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -45,7 +46,7 @@ func TryHook(ctx context.Context, place local.Place, dir, name string) (*Trial, 
 		targets = append(targets, h)
 		return noop.Hook{}, nil
 	}
-	set := policy.Load(req)
+	set := load.Policies(req)
 	h, err := hookNamed(targets, name)
 	if err != nil {
 		return nil, err
@@ -105,7 +106,7 @@ func hookNamed(targets []policyfile.HTTP, name string) (*policyfile.HTTP, error)
 }
 
 // example returns an event for a hook: a blocked shell line, or an event that the hook listens to.
-func example(dir string, h *policyfile.HTTP, set *policy.Set, id local.Identity) ([]byte, error) {
+func example(dir string, h *policyfile.HTTP, set *load.Set, id local.Identity) ([]byte, error) {
 	kind := grapnel.ToolBefore
 	i := slices.IndexFunc(set.Specs, func(s grapnel.Spec) bool { return s.Name == h.Name && s.Source.Name == h.Source })
 	if i >= 0 && len(set.Specs[i].On) > 0 && !slices.Contains(set.Specs[i].On, kind) {

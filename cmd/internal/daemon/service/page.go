@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel/cmd/internal/allow"
 	"github.com/grapnel-dev/grapnel/cmd/internal/ancestor"
 	"github.com/grapnel-dev/grapnel/cmd/internal/check"
@@ -28,7 +30,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/approval"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // pageSource is what the browser page shows of this machine.
@@ -44,7 +45,7 @@ func (p pageSource) Totals(ctx context.Context, since time.Time) (stats.Totals, 
 
 func (p pageSource) Policies(_ context.Context, dir string) (web.Policies, error) {
 	place := p.d.place
-	set := policy.Load(check.LookRequest(place, place.Files(nil, place.DirsOf(dir))))
+	set := load.Policies(check.LookRequest(place, place.Files(nil, place.DirsOf(dir))))
 	list, err := hooks.List(place, dir)
 	return web.Policies{Files: set.Files, Hooks: list}, err
 }

@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
@@ -31,7 +33,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/remote"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
-	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -50,7 +51,7 @@ type daemon struct {
 	servers *remote.Pool      // connections to servers that hooks ask
 
 	mu      sync.Mutex
-	loaded  []policy.Loaded     // the policies that were loaded last
+	loaded  []load.Loaded       // the policies that were loaded last
 	failed  map[string]string   // parts that have ended unexpectedly, with the error
 	deliver *delivery.Deliverer // nil = not started yet
 

@@ -6,11 +6,12 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/telemetry"
 	"github.com/grapnel-dev/grapnel/cmd/internal/forwarding"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // scopeOf returns the scope of a loaded policy file.
@@ -70,7 +71,7 @@ func (d *daemon) forwardStats(ctx context.Context) ([]telemetry.ForwardStats, er
 	return list, err
 }
 
-func (d *daemon) policyLoaded(set *policy.Set) {
+func (d *daemon) policyLoaded(set *load.Set) {
 	select {
 	case d.loads <- struct{}{}:
 	default:
@@ -107,7 +108,7 @@ func (d *daemon) policyLoaded(set *policy.Set) {
 // policy writes the policies that were loaded last, as JSON.
 func (d *daemon) policy(w http.ResponseWriter, _ *http.Request) {
 	d.mu.Lock()
-	loaded := append([]policy.Loaded{}, d.loaded...)
+	loaded := append([]load.Loaded{}, d.loaded...)
 	d.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(loaded)

@@ -7,8 +7,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // The reasons of a Removal.
@@ -31,7 +32,7 @@ type Limits struct {
 var DefaultLimits = Limits{MaxAge: 90 * 24 * 60 * 60, MaxRecords: 1_000_000}
 
 // LimitsOf returns the limits that policies set.
-func LimitsOf(set *policy.Set) Limits {
+func LimitsOf(set *load.Set) Limits {
 	r := set.Retention
 	return Limits{MaxAge: int64(r.Days) * 24 * 60 * 60, MaxRecords: r.Records, MaxBytes: r.Size}.orDefault()
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+
 	"go.uber.org/goleak"
 
 	"github.com/grapnel-dev/grapnel"
@@ -82,16 +84,16 @@ func judge(ctx context.Context, engine *grapnel.Engine, root string) error {
 	return all
 }
 
-// loaded uses policy.Load with its own programs, and answers in the format of an agent.
+// loaded uses load.Policies with its own programs, and answers in the format of an agent.
 func loaded(dir string) error {
-	set := policy.Load(policy.Request{
-		Files: []policy.File{{Path: filepath.Join(dir, "grapnel.yaml"), Scope: grapnel.ScopeUser, Must: true}},
+	set := load.Policies(load.Request{
+		Files: []load.File{{Path: filepath.Join(dir, "grapnel.yaml"), Scope: grapnel.ScopeUser, Must: true}},
 		Packs: packs.All(),
 		Command: func(c policyfile.Command) grapnel.Hook {
 			return &process.Command{Name: c.Name, Line: c.Line, Args: c.Args, Dir: c.Dir, Executor: process.System}
 		},
 	})
-	if set.Files[0].State != policy.Valid {
+	if set.Files[0].State != load.Valid {
 		return fmt.Errorf("the policy is %s: %v", set.Files[0].State, set.Files)
 	}
 	engine, err := grapnel.New(set.Specs, nil)
