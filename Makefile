@@ -62,7 +62,7 @@ UNIT      := $(if $(RACE),CGO_ENABLED=1 GORACE=atexit_sleep_ms=50 )$(GO) test $(
 
 # Nothing in these packages runs at the same time or is locked, so the race detector would only make
 # them three times slower.
-PURE = ./dialect ./packs ./cmd/internal/install ./internal/expr ./internal/glob ./internal/jsregexp ./internal/rawjson ./internal/yaml/... ./cmd/test/reference/...
+PURE = ./dialect ./packs ./cmd/internal/install ./internal/policy/expr ./internal/glob ./internal/jsregexp ./internal/rawjson ./internal/policy/yaml/... ./cmd/test/reference/...
 
 .PHONY: test
 test: ## unit tests with the race detector; needs only Go
@@ -139,7 +139,7 @@ vectors: ## run the conformance vectors
 
 .PHONY: laws
 laws: ## test every law with 10,000 random cases, and the tests of the packs with changed packs
-	$(GO) test -count=1 -timeout 20m . ./dialect ./internal/shell ./internal/spool ./policy ./cmd/internal/install ./cmd/test/reference/expr ./cmd/test/reference/glob ./cmd/test/reference/schema -rapid.checks=10000
+	$(GO) test -count=1 -timeout 20m . ./dialect ./internal/shell ./internal/policy/state ./internal/spool ./policy ./policy/load ./cmd/internal/install ./cmd/test/reference/expr ./cmd/test/reference/glob ./cmd/test/reference/schema -rapid.checks=10000
 	$(GO) test -tags system -count=1 -run '^TestMutants$$' ./packs
 
 .PHONY: bench

@@ -4,8 +4,8 @@ package packs
 
 import (
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/packindex"
+	"github.com/grapnel-dev/grapnel/internal/policy/match"
 )
 
 // all lists the packs in alphabetical order.

@@ -1,7 +1,7 @@
 package policy
 
 import (
-	"github.com/grapnel-dev/grapnel/internal/match"
+	"github.com/grapnel-dev/grapnel/internal/policy/match"
 )
 
 // MatchKeys lists the names of the match keys.

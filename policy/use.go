@@ -1,7 +1,7 @@
 package policy
 
 import (
-	"github.com/grapnel-dev/grapnel/internal/yaml"
+	"github.com/grapnel-dev/grapnel/internal/policy/yaml"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 

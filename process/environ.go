@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/secret"
+	"github.com/grapnel-dev/grapnel/internal/policy/secret"
 )
 
 // Inherit defines which variables of this process a program gets. Variables with the prefix

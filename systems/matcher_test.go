@@ -9,7 +9,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/internal/match"
+	"github.com/grapnel-dev/grapnel/internal/policy/match"
 	"github.com/grapnel-dev/grapnel/systems"
 	"github.com/grapnel-dev/grapnel/systems/hookfiles"
 	"github.com/grapnel-dev/grapnel/systems/internal/systemtest"

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/format"
-	"github.com/grapnel-dev/grapnel/internal/yaml/layout"
+	"github.com/grapnel-dev/grapnel/internal/policy/yaml/layout"
 )
 
 var policyBlock = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/match"
+	"github.com/grapnel-dev/grapnel/internal/policy/match"
 )
 
 // A Registry contains the packs that `use:` can name. policy.ReadRegistry builds one from files. A

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/internal/yaml"
+	"github.com/grapnel-dev/grapnel/internal/policy/yaml"
 )
 
 // A recorded file grows to the size that its reader accepts, and every test in it is complete.

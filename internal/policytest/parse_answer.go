@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/yaml"
+	"github.com/grapnel-dev/grapnel/internal/policy/yaml"
 )
 
 // answers reads the answers of programs and servers.

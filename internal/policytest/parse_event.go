@@ -9,8 +9,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/policy/yaml"
 	"github.com/grapnel-dev/grapnel/internal/wire"
-	"github.com/grapnel-dev/grapnel/internal/yaml"
 )
 
 // events reads the earlier events: a text is a shell command.

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/internal/documents"
+	"github.com/grapnel-dev/grapnel/internal/policy/yaml"
 	"github.com/grapnel-dev/grapnel/internal/policytest"
-	"github.com/grapnel-dev/grapnel/internal/yaml"
 )
 
 // An error in a test file has a position, and a hint if the fix is known.

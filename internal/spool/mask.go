@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/grapnel-dev/grapnel/internal/secret"
+	"github.com/grapnel-dev/grapnel/internal/policy/secret"
 )
 
 // Mask replaces text that looks like a secret with ***, and keeps the part that shows its kind:

@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/redact"
+	"github.com/grapnel-dev/grapnel/internal/policy/redact"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 

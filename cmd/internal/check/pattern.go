@@ -8,7 +8,7 @@ import (
 	"sync"
 	"unicode"
 
-	"github.com/grapnel-dev/grapnel/internal/match"
+	"github.com/grapnel-dev/grapnel/internal/policy/match"
 	"github.com/grapnel-dev/grapnel/internal/shell"
 )
 

@@ -16,7 +16,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/internal/yaml"
+	"github.com/grapnel-dev/grapnel/internal/policy/yaml"
 )
 
 // shared is the directory of the program from the build step, which runs once for all tests.

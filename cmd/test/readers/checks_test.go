@@ -12,7 +12,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/cmd/test/e2e/offline"
 	"github.com/grapnel-dev/grapnel/cmd/test/readers/tools"
-	"github.com/grapnel-dev/grapnel/internal/yaml"
+	"github.com/grapnel-dev/grapnel/internal/policy/yaml"
 )
 
 // action.yml is valid by the JSON Schema that editors and checkers use for GitHub actions.

@@ -15,8 +15,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel/cmd/test/e2e/offline"
 	"github.com/grapnel-dev/grapnel/internal/documents"
+	"github.com/grapnel-dev/grapnel/internal/policy/yaml"
 	"github.com/grapnel-dev/grapnel/internal/policytest"
-	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )

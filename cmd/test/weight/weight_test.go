@@ -55,7 +55,7 @@ var neverLinked = map[string]string{
 	"github.com/spf13/cobra":           "the command line of people; grapnel-hook has four flags",
 	"github.com/spf13/pflag":           "as cobra",
 	"github.com/tailscale/hujson":      "edits agents' files, which only install does",
-	"github.com/expr-lang/expr":        "0.25 ms of start-up; tests hold internal/expr to it",
+	"github.com/expr-lang/expr":        "0.25 ms of start-up; tests hold internal/policy/expr to it",
 	module + "/internal/rapid":         "is for tests",
 	"github.com/google/go-cmp/cmp":     "is for tests",
 	module + "/cmd/internal/install":   "writes into agents' configuration, which no event may do",

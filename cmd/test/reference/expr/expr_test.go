@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/internal/expr"
+	"github.com/grapnel-dev/grapnel/internal/policy/expr"
 )
 
 // A message contains the mistake, its position, and a correct form.

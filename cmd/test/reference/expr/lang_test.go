@@ -18,7 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rapid"
 
 	"github.com/grapnel-dev/grapnel/internal/await"
-	"github.com/grapnel-dev/grapnel/internal/expr"
+	"github.com/grapnel-dev/grapnel/internal/policy/expr"
 )
 
 // The reference language, of which Grapnel's language is a subset, in the form in which Grapnel

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/internal/expr"
+	"github.com/grapnel-dev/grapnel/internal/policy/expr"
 )
 
 // Expressions that would run very long fail after about a second. Normal expressions do not fail,

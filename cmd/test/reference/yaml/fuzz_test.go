@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/internal/yaml"
+	"github.com/grapnel-dev/grapnel/internal/policy/yaml"
 )
 
 // blind reports whether the library is known to read a document wrongly, so that a comparison is

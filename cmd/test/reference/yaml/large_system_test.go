@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/internal/yaml"
+	"github.com/grapnel-dev/grapnel/internal/policy/yaml"
 )
 
 // TestRepository reads all YAML in the repository, including pages and transcripts, and compares

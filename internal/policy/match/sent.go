@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/expr"
+	"github.com/grapnel-dev/grapnel/internal/policy/expr"
 	"github.com/grapnel-dev/grapnel/internal/wire"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/glob"
 	"github.com/grapnel-dev/grapnel/internal/home"
-	"github.com/grapnel-dev/grapnel/internal/prefilter"
+	"github.com/grapnel-dev/grapnel/internal/policy/prefilter"
 )
 
 // nearPaths reports whether one of the patterns may match a path of the call. It only searches for

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/grapnel-dev/grapnel/internal/documents"
-	"github.com/grapnel-dev/grapnel/internal/yaml"
-	"github.com/grapnel-dev/grapnel/internal/yaml/layout"
+	"github.com/grapnel-dev/grapnel/internal/policy/yaml"
+	"github.com/grapnel-dev/grapnel/internal/policy/yaml/layout"
 )
 
 var order = map[string][]string{"hooks[]": {"name", "on", "match", "block", "incident"}, "tests[]": {"name", "*", "want"}}
@@ -132,7 +132,7 @@ func comments(text string) []string {
 // repository returns all YAML in the repository, including pages and transcripts.
 func repository(t testing.TB) []string {
 	t.Helper()
-	all, err := documents.All(filepath.Join("..", "..", ".."))
+	all, err := documents.All(filepath.Join("..", "..", "..", ".."))
 	if err != nil {
 		t.Fatal(err)
 	}

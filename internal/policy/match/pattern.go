@@ -4,7 +4,7 @@ import (
 	"path"
 	"strings"
 
-	"github.com/grapnel-dev/grapnel/internal/prefilter"
+	"github.com/grapnel-dev/grapnel/internal/policy/prefilter"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/internal/prefilter"
-	"github.com/grapnel-dev/grapnel/internal/yaml"
+	"github.com/grapnel-dev/grapnel/internal/policy/prefilter"
+	"github.com/grapnel-dev/grapnel/internal/policy/yaml"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -54,7 +54,7 @@ func FuzzLookFor(f *testing.F) {
 // longTexts returns texts that make the patterns of a pack slow.
 func longTexts(tb testing.TB) (patterns []textPattern, texts map[string]string) {
 	tb.Helper()
-	data, err := os.ReadFile("../../packs/prompt-injection.yaml")
+	data, err := os.ReadFile("../../../packs/prompt-injection.yaml")
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func longTexts(tb testing.TB) (patterns []textPattern, texts map[string]string) 
 			patterns = append(patterns, newTextPatterns([]policyfile.Pattern{NewPattern(text.Text)})...)
 		}
 	}
-	readme, err := os.ReadFile("../../docs/policy.md")
+	readme, err := os.ReadFile("../../../docs/policy.md")
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -4,7 +4,7 @@
 //	kept := secret.Hide(text)                   // for records: rather hides too much than a secret too little
 //
 // Both search with one table, built from two files of rules in the format of gitleaks:
-// packs/secrets.toml has the precise rules, and internal/secret/records.toml has rules for text
+// packs/secrets.toml has the precise rules, and internal/policy/secret/records.toml has rules for text
 // that only looks like a secret. [Rules] adds a user's rules.
 //
 // The table is searched in one pass over the text, without compiling expressions, because a

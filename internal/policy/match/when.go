@@ -8,8 +8,8 @@ import (
 	"sync"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/expr"
 	"github.com/grapnel-dev/grapnel/internal/nearest"
+	"github.com/grapnel-dev/grapnel/internal/policy/expr"
 )
 
 // MaxWhen is the maximum length of a `when:` expression in bytes.
