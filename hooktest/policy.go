@@ -2,18 +2,18 @@ package hooktest
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/grapnel-dev/grapnel/internal/dryrun"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/approval"
 	"github.com/grapnel-dev/grapnel/internal/policytest"
-	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // PolicyOptions control how a policy is tested. The zero value is the default, and nil is allowed.
@@ -38,28 +38,18 @@ func Policy(t testing.TB, file string, opts *PolicyOptions) *grapnel.Engine {
 	if opts == nil {
 		opts = &PolicyOptions{}
 	}
-	stub := func(name string, or func() grapnel.Hook) grapnel.Hook {
-		if hook := opts.Programs[name]; hook != nil {
-			return hook
-		}
-		return or()
-	}
 	loaded, errs := policytest.Load(file, policytest.Loading{
 		Scope: opts.Scope, State: t.TempDir(),
-		Program: func(c policyfile.Command) grapnel.Hook {
-			return stub(c.Name, func() grapnel.Hook { return policytest.Program(c) })
-		},
-		Server: func(h policyfile.HTTP) grapnel.Hook {
-			return stub(h.Name, func() grapnel.Hook {
-				return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
-					err := fmt.Errorf("%s: tests call no servers: set the answer of the hook %s in PolicyOptions.Programs", file, h.Name)
-					t.Error(err)
-					return grapnel.Outcome{}, err
-				})
+		Answer: func(c dryrun.Call) grapnel.Hook {
+			if hook := opts.Programs[c.Name]; hook != nil || c.Server == nil {
+				return hook
+			}
+			hook := dryrun.NoServer(file, c.Name, "PolicyOptions.Programs")
+			return grapnel.Func(func(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+				out, err := hook.Handle(ctx, ev)
+				t.Error(err)
+				return out, err
 			})
-		},
-		Notify: func(h policyfile.HTTP) grapnel.Hook {
-			return stub(h.Name, func() grapnel.Hook { return grapnel.Watch(func(context.Context, *grapnel.Event) {}) })
 		},
 	})
 	for _, err := range errs {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/grapnel-dev/grapnel/policy"
+
 	"github.com/grapnel-dev/grapnel/policy/load"
 
 	"github.com/grapnel-dev/grapnel"
@@ -22,7 +24,7 @@ func TestManagedFiles(t *testing.T) {
 	dir := t.TempDir()
 	place := Place{Policy: filepath.Join(dir, "user.yaml"), State: filepath.Join(dir, "state"), Managed: filepath.Join(dir, "managed")}
 	opened := func() load.Set {
-		req := place.Request(place.Files(nil, nil), nil)
+		req := place.Request(place.Files(nil, nil), policy.Runners{})
 		req.Always = nil
 		return load.Policies(req)
 	}
@@ -139,7 +141,7 @@ func TestManagedLoads(t *testing.T) {
 		}
 	}
 	names := func() (names []string) {
-		for _, spec := range load.Policies(place.Request(place.Files(nil, nil), nil)).Specs {
+		for _, spec := range place.Settings().Specs {
 			if spec.Source.Name != "grapnel#self-protection" && spec.Phase != grapnel.PhaseObserve { // not IronClaw's audit and summary
 				names = append(names, spec.Name)
 			}

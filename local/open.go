@@ -46,13 +46,10 @@ type Options struct {
 	Place *Place      // instead of Root
 	Files []load.File // instead of CWD and Policies; see [Place.Files]
 
-	// Constructors of hooks. If Command is nil, Open uses one that starts programs, and workers
-	// run until Close. If another constructor is nil, hooks of its kind fail, so their on_error
-	// decides.
-	Command func(policyfile.Command) grapnel.Hook
-	Webhook func(policyfile.Webhook) (grapnel.Hook, error)
-	HTTP    func(policyfile.HTTP) (grapnel.Hook, error)
-	Notify  func(policyfile.HTTP) (grapnel.Hook, error)
+	// Runners run what leaves the process. If Command is nil, Open uses one that starts programs, and
+	// workers run until Close. If HTTP, Notify or Webhook is nil, hooks of this kind fail, so their
+	// on_error decides.
+	policy.Runners
 
 	Observers []grapnel.Observer
 	Counter   load.Counter // counts for limits; nil = in the state directory, shared with other agents
@@ -192,9 +189,8 @@ func (o *Options) fail() {
 }
 
 func (p Place) load(o *Options) load.Set {
-	req := request{p.Request(o.Files, o.Command)}
-	req.Counter, req.Webhook, req.HTTP, req.Notify = o.Counter, o.Webhook, o.HTTP, o.Notify
-	req.Now, req.Content, req.Event, req.Settled = o.Now, o.Content, o.Event, o.Settled
+	req := request{p.Request(o.Files, o.Runners)}
+	req.Counter, req.Now, req.Content, req.Event, req.Settled = o.Counter, o.Now, o.Content, o.Event, o.Settled
 	if o.Unread {
 		req.Always = nil
 	}

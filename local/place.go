@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/load"
 
 	"github.com/grapnel-dev/grapnel"
@@ -165,15 +166,27 @@ func Absolute(names []string) []string {
 	return all
 }
 
-// Request returns a request that loads files with the packs and the state of the place. command
-// constructs the hooks of programs; nil leaves programs out.
-func (p Place) Request(files []load.File, command func(policyfile.Command) grapnel.Hook) load.Request {
-	return load.Request{Files: files, Packs: packs.All(), Always: packs.Always(), Snapshots: p.Snapshots(), Trusts: p.Trusts(), State: p.State, Home: p.Home, Command: command, Contain: containing, Groups: p.groups, Announced: true}
+// Request returns a request that loads files with the packs and the state of the place. Shell lines are
+// contained by the grapnel-hook of this program, if run says nothing else.
+func (p Place) Request(files []load.File, run policy.Runners) load.Request {
+	if run.Contain == nil {
+		run.Contain = containing
+	}
+	return load.Request{
+		Files: files, Runners: run, Packs: packs.All(), Always: packs.Always(), Snapshots: p.Snapshots(), Trusts: p.Trusts(), State: p.State, Home: p.Home,
+		Groups: p.groups, Announced: true,
+	}
+}
+
+// Settings returns the managed policies and the user's policy that are in force, without hooks that
+// leave the process.
+func (p Place) Settings() load.Set {
+	return load.Policies(p.Request(p.Files(nil, nil), policy.Runners{}))
 }
 
 // Reach returns what managed policies and the user's policy open for outbound requests.
 func (p Place) Reach() policyfile.Reach {
-	return load.Policies(p.Request(p.Files(nil, nil), nil)).Reach
+	return p.Settings().Reach
 }
 
 // installed returns the place of an installation record. A record without a policy path would

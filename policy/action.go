@@ -248,11 +248,9 @@ func forbidden(h *policyfile.Hook, kind grapnel.Kind) string {
 // A Builder builds the Specs of one policy.
 type Builder struct {
 	*policyfile.Policy
-	Facts        *match.FactCache                            // shared by hooks that see the same events
-	Command      func(policyfile.Command) grapnel.Hook       // nil = skip hooks with programs
-	HTTP, Notify func(policyfile.HTTP) (grapnel.Hook, error) // nil = skip these hooks
-	Contain      func(*policyfile.Sandbox, string) (string, error)
-	State        string // directory for output files of hooks that do not name one
+	Runners
+	Facts *match.FactCache // shared by hooks that see the same events
+	State string           // directory for output files of hooks that do not name one
 }
 
 // BuildRule builds the Spec of a hook that uses no program, no server and no setting of its file.

@@ -40,7 +40,7 @@ func TestEveryActionIsComplete(t *testing.T) {
 				t.Errorf("%d actions are in the hook, want only %s", len(found), a.name)
 			}
 			server := func(policyfile.HTTP) (grapnel.Hook, error) { return made, nil }
-			b := &Builder{Policy: p, Facts: &match.FactCache{}, HTTP: server, Notify: server}
+			b := &Builder{Policy: p, Facts: &match.FactCache{}, Runners: Runners{HTTP: server, Notify: server}}
 			b.Command = func(policyfile.Command) grapnel.Hook { return made }
 			specs, err := b.Build(grapnel.Source{Name: "p.yaml", File: t.TempDir() + "/p.yaml"})
 			if err != nil || len(specs) != 1 || specs[0].Hook == nil {

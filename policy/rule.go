@@ -35,7 +35,7 @@ func Build(p *policyfile.Policy, source grapnel.Source, newCommand func(policyfi
 		at := s.Files[0]
 		return nil, &policyfile.Error{File: source.File, Line: at.Line, Col: at.Col, Msg: fmt.Sprintf("names the rules for secrets in %s, which ReadRules has to read first", at.Text)}
 	}
-	specs, err := (&Builder{Policy: p, Facts: &match.FactCache{}, Command: newCommand}).Build(source)
+	specs, err := (&Builder{Policy: p, Facts: &match.FactCache{}, Runners: Runners{Command: newCommand}}).Build(source)
 	if p.Redact != nil {
 		redact.New([]*policyfile.Redact{p.Redact}).Guard(specs, SeesRedacted)
 	}

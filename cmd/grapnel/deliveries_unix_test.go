@@ -15,8 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/policy/load"
-
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/internal/await"
@@ -44,7 +42,7 @@ func wants(t *testing.T, root string, exit int, words string, args ...string) st
 // keep adds deliveries for the hook team to the store of a root.
 func keep(t *testing.T, place local.Place, jobs ...delivery.Job) {
 	t.Helper()
-	set := load.Policies(place.Request(place.Files(nil, nil), nil))
+	set := place.Settings()
 	digest := ""
 	for _, l := range set.Files {
 		if l.File == place.Policy {

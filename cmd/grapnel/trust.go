@@ -12,6 +12,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/grapnel-dev/grapnel/policy"
+
 	"github.com/grapnel-dev/grapnel/policy/load"
 
 	"github.com/rogpeppe/go-internal/diff"
@@ -123,7 +125,7 @@ func (c *console) keepTrust(place local.Place, x *load.Examined, digest string, 
 	// Without an explicit --digest, a user or managed policy that vouches replaces the
 	// question. The two cases are stored separately: a person's trust stays valid if a policy
 	// stops vouching.
-	x.Vouched = digest == "" && place.Request(place.Files(nil, nil), nil).Vouches(x.File, x.Digest())
+	x.Vouched = digest == "" && place.Request(place.Files(nil, nil), policy.Runners{}).Vouches(x.File, x.Digest())
 	if !x.Vouched {
 		if err := c.confirmTrust(x, digest); err != nil {
 			return err

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy"
+
 	"github.com/grapnel-dev/grapnel/policy/load"
 
 	"github.com/grapnel-dev/grapnel"
@@ -67,7 +69,7 @@ func Drain(ctx context.Context, place local.Place, kinds Kinds, box Outbox) erro
 	}()
 	// The result of a hook is also a Record. The projects of the pending hooks are not known
 	// here.
-	req := place.Request(place.Files(nil, nil), nil)
+	req := place.Request(place.Files(nil, nil), policy.Runners{})
 	req.Settled = true
 	set := load.Policies(req)
 	KeepRecords(sp, &set)
@@ -144,7 +146,7 @@ func Find(place local.Place, kinds Kinds, c ask.Circuits, ref HookRef) (grapnel.
 		}
 	}
 	var targets []policyfile.HTTP
-	req := place.Request(nil, local.Runner(place))
+	req := place.Request(nil, policy.Runners{Command: local.Runner(place)})
 	req.Webhook = func(w policyfile.Webhook) (grapnel.Hook, error) { return kinds.webhook(w), nil }
 	req.HTTP = func(h policyfile.HTTP) (grapnel.Hook, error) { return kinds.http(c, h), nil }
 	req.Notify = func(h policyfile.HTTP) (grapnel.Hook, error) {

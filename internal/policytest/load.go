@@ -1,11 +1,11 @@
 package policytest
 
 import (
-	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/grapnel-dev/grapnel/internal/dryrun"
 
 	"github.com/grapnel-dev/grapnel/policy/load"
 
@@ -24,12 +24,9 @@ type Loading struct {
 
 	Now func() time.Time // the clock of limits and of `after:`; nil = the system clock
 
-	// Program returns the hook for a `run:` or a `worker:`, Server for an `http:`, and Told for a
-	// `notify:`. The defaults for nil: [Program]; a hook that fails, because tests contact no
-	// server; a hook without effect.
-	Program func(policyfile.Command) grapnel.Hook
-	Server  func(policyfile.HTTP) grapnel.Hook
-	Notify  func(policyfile.HTTP) grapnel.Hook
+	// Answer returns the hook for a call; nil = one that tests use without an answer. For a program it
+	// is [Program], for a server one that fails, because tests contact none, and else one without effect.
+	Answer func(dryrun.Call) grapnel.Hook
 
 	// Load reads the files and builds their hooks; nil = [load.Policies]. To test hooks that are not
 	// in the file, change its result.
@@ -52,31 +49,25 @@ func Load(file string, how Loading) (Loaded, []*policyfile.Error) {
 		return got, []*policyfile.Error{{File: file, Msg: err.Error()}}
 	}
 	home, _ := os.UserHomeDir() // if it fails, the loader uses the user database
-	named := func(name string, hook grapnel.Hook) grapnel.Hook {
-		got.Programs = append(got.Programs, name)
-		return hook
-	}
+	run := dryrun.Runners(func(c dryrun.Call) (grapnel.Hook, error) {
+		got.Programs = append(got.Programs, c.Name)
+		if how.Answer != nil {
+			if hook := how.Answer(c); hook != nil {
+				return hook, nil
+			}
+		}
+		switch {
+		case c.Program != nil:
+			return Program(*c.Program), nil
+		case c.Server != nil:
+			return noServer(file, c.Name), nil
+		}
+		return nil, nil
+	})
+	run.Webhook = nil
+	run.Contain = func(*policyfile.Sandbox, string) (string, error) { return "grapnel-hook", nil } // on any machine
 	req := load.Request{
-		Files: []load.File{{Path: file, Scope: how.Scope, Must: true}}, Packs: packs.All(), State: how.State, Home: home, Counter: how.Counter, Now: how.Now,
-		HTTP: func(h policyfile.HTTP) (grapnel.Hook, error) {
-			if how.Server == nil {
-				return named(h.Name, noServer(file, h.Name)), nil
-			}
-			return named(h.Name, how.Server(h)), nil
-		},
-		Notify: func(h policyfile.HTTP) (grapnel.Hook, error) {
-			if how.Notify == nil {
-				return named(h.Name, grapnel.Watch(func(context.Context, *grapnel.Event) {})), nil
-			}
-			return named(h.Name, how.Notify(h)), nil
-		},
-		Contain: func(*policyfile.Sandbox, string) (string, error) { return "grapnel-hook", nil }, // on any machine
-		Command: func(c policyfile.Command) grapnel.Hook {
-			if how.Program == nil {
-				return named(c.Name, Program(c))
-			}
-			return named(c.Name, how.Program(c))
-		},
+		Files: []load.File{{Path: file, Scope: how.Scope, Must: true}}, Runners: run, Packs: packs.All(), State: how.State, Home: home, Counter: how.Counter, Now: how.Now,
 	}
 	policies := how.Load
 	if policies == nil {
@@ -92,11 +83,7 @@ func Load(file string, how Loading) (Loaded, []*policyfile.Error) {
 }
 
 // noServer returns a hook that fails, for a server without an answer in the test.
-func noServer(file, hook string) grapnel.Hook {
-	return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
-		return grapnel.Outcome{}, fmt.Errorf("%s: tests call no servers: set the answer of the hook %s in `programs:`", file, hook)
-	})
-}
+func noServer(file, hook string) grapnel.Hook { return dryrun.NoServer(file, hook, "`programs:`") }
 
 // ProjectRoot returns the root of a project as grapnel-hook determines it at the first event of a
 // session.

@@ -14,6 +14,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/internal/dryrun"
+	"github.com/grapnel-dev/grapnel/internal/noop"
+
 	"github.com/grapnel-dev/grapnel/policy/load"
 
 	"github.com/grapnel-dev/grapnel"
@@ -70,12 +73,14 @@ func newStage(dir string, key stageKey, load func(load.Request) load.Set) (*stag
 	}
 	s.loaded, s.errs = Load(s.file, Loading{
 		Scope: key.scope, State: s.state(), Counter: &s.counts, Now: s.now, Load: load,
-		Program: func(c policyfile.Command) grapnel.Hook { return &program{Command: command(c), stage: s} },
-		Server: func(h policyfile.HTTP) grapnel.Hook {
-			return &server{stage: s, name: h.Name, or: noServer(s.file, h.Name)}
-		},
-		Notify: func(h policyfile.HTTP) grapnel.Hook {
-			return &server{stage: s, name: h.Name, or: grapnel.Watch(func(context.Context, *grapnel.Event) {})}
+		Answer: func(c dryrun.Call) grapnel.Hook {
+			switch {
+			case c.Program != nil:
+				return &program{Command: command(*c.Program), stage: s}
+			case c.Server != nil:
+				return &server{stage: s, name: c.Name, or: noServer(s.file, c.Name)}
+			}
+			return &server{stage: s, name: c.Name, or: noop.Hook{}}
 		},
 	})
 	if len(s.errs) > 0 {

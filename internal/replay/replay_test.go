@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/load"
 
 	"github.com/google/go-cmp/cmp"
@@ -34,7 +35,7 @@ func policyWith(t *testing.T, hooks string) replay.Policy {
 	return func(s *replay.Stage) func(*grapnel.Event) (*grapnel.Engine, error) {
 		set := load.Policies(load.Request{
 			Files: []load.File{{Path: file}}, Packs: packs.All(), Content: map[string][]byte{file: []byte("version: 1\n" + hooks)},
-			Command: func(c policyfile.Command) grapnel.Hook { return s.ReplayHook(c.Name) }, Counter: s.Counter(), Now: s.Now,
+			Runners: policy.Runners{Command: func(c policyfile.Command) grapnel.Hook { return s.ReplayHook(c.Name) }}, Counter: s.Counter(), Now: s.Now,
 		})
 		engine, err := grapnel.New(set.Specs, &grapnel.Options{Observers: []grapnel.Observer{s}, Background: s.Run})
 		if set.Files[0].State != load.Valid {

@@ -32,7 +32,7 @@ func suggestOptions(t *testing.T, text string) replay.SuggestOptions {
 	}
 	set := load.Policies(load.Request{
 		Files: []load.File{{Path: file}}, Packs: packs.All(), Content: map[string][]byte{file: []byte(text)},
-		Command: func(policyfile.Command) grapnel.Hook { return noop.Hook{} },
+		Runners: policy.Runners{Command: func(policyfile.Command) grapnel.Hook { return noop.Hook{} }},
 	})
 	engine, err := grapnel.New(set.Specs, nil)
 	if err != nil {

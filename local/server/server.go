@@ -35,6 +35,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/load"
 
 	"github.com/grapnel-dev/grapnel"
@@ -217,15 +218,18 @@ func (e *Engine) load(ctx context.Context) (*loaded, *grapnel.Engine, error) {
 	}
 	engine, err := local.Open(ctx, &local.Options{
 		Place: &e.place, Files: files,
-		Command: func(c policyfile.Command) grapnel.Hook { return e.workers.Hook(e.place, c) },
-		Webhook: e.webhook,
-		HTTP: func(h policyfile.HTTP) (grapnel.Hook, error) {
-			return judge{e.asker(e.counter, h, func() policyfile.Reach { return l.set.Reach }), e, l}, nil
+		Runners: policy.Runners{
+			Command: func(c policyfile.Command) grapnel.Hook { return e.workers.Hook(e.place, c) },
+			Webhook: e.webhook,
+			HTTP: func(h policyfile.HTTP) (grapnel.Hook, error) {
+				return judge{e.asker(e.counter, h, func() policyfile.Reach { return l.set.Reach }), e, l}, nil
+			},
+			Notify: func(h policyfile.HTTP) (grapnel.Hook, error) {
+				e.notify.Store(h.FullName(), true)
+				return late.Notify(h)
+			},
 		},
-		Notify: func(h policyfile.HTTP) (grapnel.Hook, error) {
-			e.notify.Store(h.FullName(), true)
-			return late.Notify(h)
-		},
+
 		Observers: []grapnel.Observer{grapnel.ObserverFunc(e.observe)}, Approved: e.approved, Background: e.background,
 		Stops: e.counter.Blocked, Counter: e.counter, Settled: true,
 		Loaded: func(set *load.Set) error {

@@ -10,6 +10,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/policy/fixture"
 	"github.com/grapnel-dev/grapnel/internal/shell"
+	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/load"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -21,7 +22,7 @@ func containing(t *testing.T, hooks string, err error) *grapnel.Engine {
 	set := load.Policies(load.Request{
 		Files:   []load.File{{Path: file, Scope: grapnel.ScopeUser}},
 		Content: map[string][]byte{file: []byte("version: 1\nhooks:\n" + hooks)},
-		Contain: func(*policyfile.Sandbox, string) (string, error) { return "/opt/my tools/grapnel-hook", err },
+		Runners: policy.Runners{Contain: func(*policyfile.Sandbox, string) (string, error) { return "/opt/my tools/grapnel-hook", err }},
 	})
 	if len(set.Files[0].Errors) > 0 {
 		t.Fatal(set.Files[0].Errors)

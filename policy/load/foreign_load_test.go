@@ -18,6 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/noop"
 	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
+	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -48,12 +49,14 @@ func (b *loadBench) put(name, text string) {
 func (b *loadBench) request(files ...File) Request {
 	return Request{
 		Files: append([]File{{Path: b.path("grapnel.yaml")}}, files...), Snapshots: b.path("state/policy"), Home: b.home,
-		Command: func(c policyfile.Command) grapnel.Hook {
-			return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
-				return grapnel.Outcome{Decision: grapnel.Block, Reason: fmt.Sprint(c.Line, c.Args)}, nil
-			})
+		Runners: policy.Runners{
+			Command: func(c policyfile.Command) grapnel.Hook {
+				return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
+					return grapnel.Outcome{Decision: grapnel.Block, Reason: fmt.Sprint(c.Line, c.Args)}, nil
+				})
+			},
+			Webhook: func(policyfile.Webhook) (grapnel.Hook, error) { return noop.Hook{}, nil },
 		},
-		Webhook: func(policyfile.Webhook) (grapnel.Hook, error) { return noop.Hook{}, nil },
 	}
 }
 

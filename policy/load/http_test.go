@@ -15,6 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/noop"
 	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/internal/policy/fixture"
+	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/load"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -29,14 +30,14 @@ func loadText(t *testing.T, scope grapnel.Scope, text string) (load.Set, []polic
 	var made []policyfile.HTTP
 	set := load.Policies(load.Request{
 		Files: []load.File{{Path: file, Scope: scope, Must: true}},
-		HTTP: func(h policyfile.HTTP) (grapnel.Hook, error) {
+		Runners: policy.Runners{HTTP: func(h policyfile.HTTP) (grapnel.Hook, error) {
 			if h.Source != file || h.Dir != filepath.Dir(file) {
 				t.Errorf("%s is of %q in %q", h.Name, h.Source, h.Dir)
 			}
 			h.Source, h.Dir = "", ""
 			made = append(made, h)
 			return noop.Hook{}, nil
-		},
+		}},
 	})
 	return set, made
 }
@@ -173,12 +174,12 @@ func TestHTTPOfATrustedProject(t *testing.T) {
 		req := load.Request{
 			Files:     append(policiesOf(t, grapnel.ScopeUser, "version: 1\n"+tt.grants), load.File{Path: p.file, Scope: grapnel.ScopeProject, Trust: true}),
 			Snapshots: p.snapshots(), Trusts: p.trusts(),
-			HTTP: func(policyfile.HTTP) (grapnel.Hook, error) {
+			Runners: policy.Runners{HTTP: func(policyfile.HTTP) (grapnel.Hook, error) {
 				return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
 					asked++
 					return grapnel.Outcome{Decision: grapnel.Allow}, nil
 				}), nil
-			},
+			}},
 		}
 		set := load.Policies(req)
 		e, err := grapnel.New(set.Specs, nil)

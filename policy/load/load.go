@@ -43,21 +43,19 @@ type Counter = state.Counter
 
 // Request configures Policies.
 type Request struct {
+	policy.Runners
+
 	Files     []File
-	Packs     packindex.Registry                                                     // packs that `use:` can name
-	Always    []string                                                               // packs that are always in force, with managed scope
-	Snapshots string                                                                 // directory for the last valid content of each file; empty = no snapshots
-	Trusts    Trusts                                                                 // trusted content of project policies; empty = none
-	Command   func(policyfile.Command) grapnel.Hook                                  // builds the hook of a `run:`; nil = programs are skipped
-	HTTP      func(policyfile.HTTP) (grapnel.Hook, error)                            // builds the hook of an `http:`; nil = they are skipped
-	Notify    func(policyfile.HTTP) (grapnel.Hook, error)                            // builds the hook of a `notify:`; nil = they are skipped
-	Counter   Counter                                                                // storage for limits; nil = in memory, empty after each call
-	Contain   func(box *policyfile.Sandbox, root string) (program string, err error) // returns the path of grapnel-hook, if it can contain shell lines in a project; nil = these hooks ask
-	Groups    func() ([]string, error)                                               // groups of this machine, see `groups:`; called only if a hook names a group; nil = no group
-	State     string                                                                 // directory for files of built-in hooks that name no file; empty = none
-	Frozen    map[string]string                                                      // path -> digest: load this content from its snapshot instead of the file
-	Content   map[string][]byte                                                      // path -> content: load this content instead of the file, without a snapshot
-	Now       func() time.Time                                                       // clock of limits and `after:`; nil = time.Now
+	Packs     packindex.Registry       // packs that `use:` can name
+	Always    []string                 // packs that are always in force, with managed scope
+	Snapshots string                   // directory for the last valid content of each file; empty = no snapshots
+	Trusts    Trusts                   // trusted content of project policies; empty = none
+	Counter   Counter                  // storage for limits; nil = in memory, empty after each call
+	Groups    func() ([]string, error) // groups of this machine, see `groups:`; called only if a hook names a group; nil = no group
+	State     string                   // directory for files of built-in hooks that name no file; empty = none
+	Frozen    map[string]string        // path -> digest: load this content from its snapshot instead of the file
+	Content   map[string][]byte        // path -> content: load this content instead of the file, without a snapshot
+	Now       func() time.Time         // clock of limits and `after:`; nil = time.Now
 
 	// Settled is for programs that load the policies for each event. A file that was changed in the
 	// last 0.15 seconds may be half written: until then, its last valid content stays in force. A
@@ -73,10 +71,9 @@ type Request struct {
 	// skipped, which saves time.
 	Event *grapnel.Event
 
-	// Settings for `load:`. User files are below Home and next to the policy file; project files
-	// are next to the policy file.
-	Home    string                                         // empty = the home directory in the user database
-	Webhook func(policyfile.Webhook) (grapnel.Hook, error) // builds the hook of a webhook address; nil = they are skipped
+	// Home is the home directory whose user files `load:` finds; empty = the one in the user database. Project
+	// files are next to the policy file.
+	Home string
 }
 
 // State is the result of loading a file.
@@ -462,16 +459,16 @@ func (ld *loader) build(file File, p *loadedPolicy, digest string) ([]grapnel.Sp
 	if err := policy.CheckScope(p.Policy, file.Path, file.Scope); err != nil {
 		return nil, err
 	}
-	may, command, server, notify := usually|mayAllow, ld.Command, ld.HTTP, ld.Notify
+	may, run := usually|mayAllow, ld.Runners
 	if policyfile.OfProject(file.Scope) {
 		if may = ld.ruling.of(file.Path); may&mayRun == 0 {
-			command = nil
+			run.Command = nil
 		}
 		if file.NoAllow {
 			may &^= mayAllow
 		}
 		if may&mayHTTP == 0 {
-			server, notify = nil, nil
+			run.HTTP, run.Notify = nil, nil
 		}
 	}
 	source := sourceOf(file)
@@ -482,7 +479,7 @@ func (ld *loader) build(file File, p *loadedPolicy, digest string) ([]grapnel.Sp
 		var own []grapnel.Spec
 		var here *policyfile.Policy
 		if here, err = ld.ofGroups(p.Policy); err == nil {
-			b := policy.Builder{Policy: here, Facts: ld.facts, Command: command, HTTP: server, Notify: notify, Contain: ld.Contain, State: ld.State}
+			b := policy.Builder{Policy: here, Facts: ld.facts, Runners: run, State: ld.State}
 			own, err = b.Build(source)
 		}
 		specs = append(specs, own...)

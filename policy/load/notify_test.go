@@ -16,6 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/notice"
 	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/internal/policy/fixture"
+	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/load"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -90,8 +91,7 @@ hooks:
 		var made []policyfile.HTTP
 		set := load.Policies(load.Request{
 			Files: []load.File{{Path: file, Scope: grapnel.ScopeUser, Must: true}}, Snapshots: filepath.Join(dir, "snapshots"),
-			HTTP:   func(policyfile.HTTP) (grapnel.Hook, error) { return nil, errors.New("nobody is asked") },
-			Notify: func(h policyfile.HTTP) (grapnel.Hook, error) { made = append(made, h); return noop.Hook{}, nil },
+			Runners: policy.Runners{HTTP: func(policyfile.HTTP) (grapnel.Hook, error) { return nil, errors.New("nobody is asked") }, Notify: func(h policyfile.HTTP) (grapnel.Hook, error) { made = append(made, h); return noop.Hook{}, nil }},
 		})
 		if diff := cmp.Diff(want, made); diff != "" {
 			t.Errorf("%s (-want +got)\n%s", from, diff)
@@ -122,12 +122,14 @@ hooks:
 	var heard []string
 	req := load.Request{
 		Files: []load.File{{Path: file}},
-		HTTP:  func(policyfile.HTTP) (grapnel.Hook, error) { return noop.Hook{}, nil },
-		Notify: func(policyfile.HTTP) (grapnel.Hook, error) {
-			return grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
-				heard = append(heard, string(ev.Kind)+" "+ev.Verdict().Decision.String())
-				return grapnel.Outcome{Decision: grapnel.Block, Reason: "not its to say"}, errors.New("nobody cares")
-			}), nil
+		Runners: policy.Runners{
+			HTTP: func(policyfile.HTTP) (grapnel.Hook, error) { return noop.Hook{}, nil },
+			Notify: func(policyfile.HTTP) (grapnel.Hook, error) {
+				return grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+					heard = append(heard, string(ev.Kind)+" "+ev.Verdict().Decision.String())
+					return grapnel.Outcome{Decision: grapnel.Block, Reason: "not its to say"}, errors.New("nobody cares")
+				}), nil
+			},
 		},
 	}
 	e, err := grapnel.New(load.Policies(req).Specs, &grapnel.Options{Background: atOnce})
@@ -194,7 +196,7 @@ func TestNotifyOfAProject(t *testing.T) {
 		set := load.Policies(load.Request{
 			Files:     append(policiesOf(t, grapnel.ScopeUser, "version: 1\n"+grants), load.File{Path: p.file, Scope: grapnel.ScopeProject, Trust: true}),
 			Snapshots: p.snapshots(), Trusts: p.trusts(),
-			Notify: func(policyfile.HTTP) (grapnel.Hook, error) { made++; return noop.Hook{}, nil },
+			Runners: policy.Runners{Notify: func(policyfile.HTTP) (grapnel.Hook, error) { made++; return noop.Hook{}, nil }},
 		})
 		if message := set.Files[1].Notice; made != want || (want == 0) != strings.Contains(message, "reach servers") {
 			t.Errorf("%q: %d hooks, the person is told %q", grants, made, message)

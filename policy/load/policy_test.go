@@ -9,12 +9,13 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/policy/fixture"
+	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/load"
 )
 
 func loadFile(t *testing.T, file, snaps string, must bool) (load.Set, *grapnel.Engine) {
 	t.Helper()
-	set := load.Policies(load.Request{Files: []load.File{{Path: file, Must: must}}, Snapshots: snaps, Command: fixture.NoCommand})
+	set := load.Policies(load.Request{Files: []load.File{{Path: file, Must: must}}, Snapshots: snaps, Runners: policy.Runners{Command: fixture.NoCommand}})
 	e, err := grapnel.New(set.Specs, nil)
 	if err != nil {
 		t.Fatal(err)

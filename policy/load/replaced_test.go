@@ -11,6 +11,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/policy/fixture"
+	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/load"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -66,12 +67,12 @@ func TestPinnedFilesAreSwapped(t *testing.T) {
 			time.Sleep(20 * time.Millisecond) // longer than a step of the kernel's clock
 			set := load.Policies(load.Request{
 				Files: []load.File{{Path: p.file, Scope: grapnel.ScopeProject, Trust: true}}, Snapshots: p.snapshots(), Trusts: p.trusts(),
-				Command: func(policyfile.Command) grapnel.Hook {
+				Runners: policy.Runners{Command: func(policyfile.Command) grapnel.Hook {
 					return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
 						test.swap(p.dir)
 						return grapnel.Outcome{Message: "it ran"}, nil
 					})
-				},
+				}},
 			})
 			engine, err := grapnel.New(set.Specs, nil)
 			if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/rapid"
+	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/load"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -49,14 +50,14 @@ type tiers struct {
 func (w *tiers) load(t *rapid.T, files ...load.File) (load.Set, *grapnel.Engine) {
 	set := load.Policies(load.Request{
 		Files: files, Trusts: w.project.trusts(), Snapshots: filepath.Join(w.dir, "snapshots"),
-		Command: func(c policyfile.Command) grapnel.Hook {
+		Runners: policy.Runners{Command: func(c policyfile.Command) grapnel.Hook {
 			return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
 				if c.Line == "exit2" {
 					return grapnel.Outcome{Decision: grapnel.Block, Reason: "exit2"}, nil
 				}
 				return grapnel.Outcome{}, nil
 			})
-		},
+		}},
 	})
 	e, err := grapnel.New(set.Specs, nil)
 	if err != nil {

@@ -77,11 +77,11 @@ func (p *project) load(own ...load.File) (load.Set, *grapnel.Engine) {
 	p.t.Helper()
 	set := load.Policies(load.Request{
 		Files: append(own, load.File{Path: p.file, Scope: grapnel.ScopeProject, Trust: true}), Snapshots: p.snapshots(), Trusts: p.trusts(),
-		Command: func(c policyfile.Command) grapnel.Hook {
+		Runners: policy.Runners{Command: func(c policyfile.Command) grapnel.Hook {
 			return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
 				return grapnel.Outcome{Message: c.Name + " ran"}, nil
 			})
-		},
+		}},
 	})
 	e, err := grapnel.New(set.Specs, nil)
 	if err != nil {

@@ -46,7 +46,7 @@ func files(packs ...string) fstest.MapFS {
 // using loads files that use packs. The first file has the scope 0, the second 1, and so on.
 func using(t *testing.T, packs packindex.Registry, snaps string, files ...string) (load.Set, *grapnel.Engine) {
 	t.Helper()
-	req := load.Request{Packs: packs, Snapshots: snaps, Command: fixture.NoCommand}
+	req := load.Request{Packs: packs, Snapshots: snaps, Runners: policy.Runners{Command: fixture.NoCommand}}
 	for i, file := range files {
 		req.Files = append(req.Files, load.File{Path: file, Scope: grapnel.Scope(i)})
 	}

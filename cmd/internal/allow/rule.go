@@ -14,6 +14,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/internal/dryrun"
+	"github.com/grapnel-dev/grapnel/internal/noop"
+
 	"github.com/grapnel-dev/grapnel/policy/load"
 
 	"github.com/grapnel-dev/grapnel"
@@ -206,20 +209,17 @@ func (r *Rule) loads(content []byte) func(load.Request) load.Set {
 		set := load.Policies(req)
 		for i := range set.Specs {
 			if set.Specs[i].Phase == grapnel.PhaseObserve {
-				set.Specs[i].Hook = idle
+				set.Specs[i].Hook = noop.Hook{}
 			}
 		}
 		return set
 	}
 }
 
-var idle = grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return grapnel.Outcome{}, nil })
-
 // try returns the Record of the call with another command line under a content of the policy, and the
 // full names of the hooks that stop it. No program runs.
 func (r *Rule) try(ctx context.Context, content []byte, line string) (e *spool.Entry, by []string, err error) {
-	none := func(policyfile.HTTP) grapnel.Hook { return idle }
-	loaded, errs := policytest.Load(r.place.Policy, policytest.Loading{Load: r.loads(content), Program: func(policyfile.Command) grapnel.Hook { return idle }, Server: none, Notify: none})
+	loaded, errs := policytest.Load(r.place.Policy, policytest.Loading{Load: r.loads(content), Answer: func(dryrun.Call) grapnel.Hook { return noop.Hook{} }})
 	if len(errs) > 0 {
 		return nil, nil, errs[0]
 	}
@@ -369,7 +369,7 @@ func (r *Rule) Write(place local.Place) error {
 func (r *Rule) Settle(place local.Place) {
 	const moment = 20 * time.Millisecond
 	for range 100 {
-		req := place.Request(place.Files(nil, nil), nil)
+		req := place.Request(place.Files(nil, nil), policy.Runners{})
 		req.Settled = true
 		if slices.ContainsFunc(load.Policies(req).Files, func(f load.Loaded) bool { return f.Digest == digest.Of(r.changed) }) {
 			return

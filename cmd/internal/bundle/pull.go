@@ -15,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy"
+
 	"github.com/grapnel-dev/grapnel/policy/load"
 
 	"github.com/grapnel-dev/grapnel"
@@ -264,7 +266,7 @@ func signatureURL(from string) string {
 func loads(place local.Place, data []byte) error {
 	active := load.File{Path: Active(place), Scope: grapnel.ScopeManaged, Must: true, Root: !place.Standing}
 	files := slices.DeleteFunc(place.ManagedFiles(), func(f load.File) bool { return f.Path == active.Path })
-	req := place.Request(append(files, active), nil)
+	req := place.Request(append(files, active), policy.Runners{})
 	req.Snapshots, req.Content = "", map[string][]byte{active.Path: data}
 	for _, l := range load.Policies(req).Files {
 		if l.File == active.Path && l.State != load.Valid && len(l.Errors) > 0 {

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy"
+
 	"github.com/grapnel-dev/grapnel/policy/load"
 
 	"aead.dev/minisign"
@@ -139,7 +141,7 @@ func (m *machine) inForce(what, text string) {
 	if s, err := Verify(m.Place, "", Active(m.Place), m.now.AddDate(-50, 0, 0)); err != nil && !strings.Contains(err.Error(), "not accepted here") {
 		m.t.Errorf("%s: the signature in force: %+v, %v", what, s, err)
 	}
-	set := load.Policies(m.Place.Request(m.Place.ManagedFiles(), nil))
+	set := load.Policies(m.Place.Request(m.Place.ManagedFiles(), policy.Runners{}))
 	if len(set.Files) != 1 || set.Files[0].State != load.Valid {
 		m.t.Errorf("%s: loaded %+v", what, set.Files)
 	}
@@ -260,7 +262,7 @@ func TestPullExpires(t *testing.T) {
 	m.pulls("good", text, true)
 	m.now = today.AddDate(1, 0, 0)
 	m.refuses("a year later", "revision 5 expired at 2032-01-01T00:00:00Z", text)
-	set := load.Policies(m.Place.Request(m.Place.ManagedFiles(), nil))
+	set := load.Policies(m.Place.Request(m.Place.ManagedFiles(), policy.Runners{}))
 	if got := set.Revision(m.now); got != "5 (expired)" {
 		t.Errorf("Records name the revision %q", got)
 	}

@@ -14,6 +14,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/internal/dryrun"
+	"github.com/grapnel-dev/grapnel/policy"
+
 	"github.com/grapnel-dev/grapnel/policy/load"
 
 	"github.com/grapnel-dev/grapnel"
@@ -28,7 +31,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/installation"
 	"github.com/grapnel-dev/grapnel/internal/jsregexp"
 	"github.com/grapnel-dev/grapnel/internal/nearest"
-	"github.com/grapnel-dev/grapnel/internal/noop"
 	"github.com/grapnel-dev/grapnel/internal/policy/match"
 	"github.com/grapnel-dev/grapnel/internal/policy/yaml"
 	"github.com/grapnel-dev/grapnel/internal/readfile"
@@ -412,14 +414,22 @@ func startedHooks(specs []grapnel.Spec, loads []policyfile.LoadFrom, file string
 
 // LookRequest returns a request for commands that inspect hooks and do not run them.
 func LookRequest(place local.Place, files []load.File) load.Request {
-	req := place.Request(files, func(policyfile.Command) grapnel.Hook { return noop.Hook{} })
+	return place.Request(files, dryrun.Runners(Look(place)))
+}
+
+// Look returns an Answer for commands that inspect hooks: it checks that a server can be reached, and
+// starts and sends nothing.
+func Look(place local.Place) dryrun.Answer {
 	reach := sync.OnceValue(place.Reach)
-	req.Webhook = func(w policyfile.Webhook) (grapnel.Hook, error) {
-		return remote.NewWebhook(w, reach())
+	return func(c dryrun.Call) (grapnel.Hook, error) {
+		switch {
+		case c.Webhook != nil:
+			return remote.NewWebhook(*c.Webhook, reach())
+		case c.Program == nil:
+			return remote.Look(*cmp.Or(c.Server, c.Target), reach())
+		}
+		return nil, nil
 	}
-	req.HTTP = func(h policyfile.HTTP) (grapnel.Hook, error) { return remote.Look(h, reach()) }
-	req.Notify = req.HTTP
-	return req
 }
 
 // untrusted returns findings for a project policy whose content is not the trusted one.
@@ -427,7 +437,7 @@ func untrusted(file string, place local.Place) []Finding {
 	if file == place.Policy {
 		return nil
 	}
-	set := load.Policies(place.Request(place.Files(nil, []local.Dir{{Path: filepath.Dir(file)}}), nil))
+	set := load.Policies(place.Request(place.Files(nil, []local.Dir{{Path: filepath.Dir(file)}}), policy.Runners{}))
 	var found []Finding
 	warn := func(about, msg string) {
 		found = append(found, notTrusted.finding(&policyfile.Error{File: about, Msg: msg, Hint: fmt.Sprintf("run \"grapnel trust %s\"", file)}))

@@ -13,11 +13,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/internal/dryrun"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/internal/noop"
 	"github.com/grapnel-dev/grapnel/local"
-	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // runs is how often the hook is measured, after warmUps more runs.
@@ -182,18 +182,14 @@ func (g *gatherer) leaving(ctx context.Context, d *dialect.Dialect, file, root s
 	var names []string
 	place := g.Place
 	place.Policy, place.State, place.Managed = file, filepath.Join(root, "look"), ""
-	note := func(name string) grapnel.Hook {
-		return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
-			names = append(names, name)
-			return grapnel.Outcome{}, nil
-		})
-	}
 	engine, err := local.Open(ctx, &local.Options{
 		Place: &place, Files: place.Files(nil, nil),
-		Command: func(c policyfile.Command) grapnel.Hook { return note(c.Name) },
-		HTTP:    func(h policyfile.HTTP) (grapnel.Hook, error) { return note(h.Name), nil },
-		Webhook: func(policyfile.Webhook) (grapnel.Hook, error) { return noop.Hook{}, nil }, // an observer: see Background
-		Notify:  func(policyfile.HTTP) (grapnel.Hook, error) { return noop.Hook{}, nil },    // an observer: see Background
+		Runners: dryrun.Runners(func(c dryrun.Call) (grapnel.Hook, error) {
+			if c.Observes() {
+				return nil, nil // see Background
+			}
+			return grapnel.Watch(func(context.Context, *grapnel.Event) { names = append(names, c.Name) }), nil
+		}),
 		Background: func(_ context.Context, _ *grapnel.Event, hooks []grapnel.Spec) error {
 			for i := range hooks {
 				names = append(names, hooks[i].Name)

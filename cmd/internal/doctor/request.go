@@ -4,13 +4,14 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/internal/dryrun"
+
 	"github.com/grapnel-dev/grapnel/policy/load"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/check"
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 	"github.com/grapnel-dev/grapnel/internal/ask"
-	"github.com/grapnel-dev/grapnel/internal/noop"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -48,29 +49,29 @@ func NewRequest(place local.Place, dir, root string) Request {
 	// Without its program, the check compares the installation with itself.
 	program, _ := install.HookProgram(install.User)
 	req := Request{Place: place, Dir: dir, Root: root, Program: program}
-	loading := check.LookRequest(place, place.Files(nil, place.DirsOf(dir)))
-	loading.Command = func(c policyfile.Command) grapnel.Hook {
-		req.Programs = append(req.Programs, c)
-		return noop.Hook{}
-	}
-	reach := loading.HTTP
-	loading.HTTP = func(h policyfile.HTTP) (grapnel.Hook, error) {
-		if why := ask.Circuit(place, &h, time.Now()); why != nil {
-			req.Stuck = append(req.Stuck, fmt.Sprintf("hook %s is %v", h.Name, why))
+	look := check.Look(place)
+	run := dryrun.Runners(func(c dryrun.Call) (grapnel.Hook, error) {
+		hook, err := look(c)
+		stuck := func(format string, why error) {
+			if why != nil { // the hook is active, but fails
+				req.Stuck = append(req.Stuck, fmt.Sprintf("hook "+format, c.Name, why))
+			}
 		}
-		if _, err := reach(h); err != nil { // the hook is active, but fails
-			req.Stuck = append(req.Stuck, fmt.Sprintf("hook %s cannot reach its server: %v", h.Name, err))
+		switch {
+		case c.Webhook != nil:
+			return hook, err
+		case c.Program != nil:
+			req.Programs = append(req.Programs, *c.Program)
+		case c.Server != nil:
+			stuck("%s is %v", ask.Circuit(place, c.Server, time.Now()))
+			stuck("%s cannot reach its server: %v", err)
+		case c.Target != nil:
+			stuck("%s cannot send notifications: %v", err)
 		}
-		return noop.Hook{}, nil
-	}
-	loading.Notify = func(h policyfile.HTTP) (grapnel.Hook, error) {
-		if _, err := reach(h); err != nil {
-			req.Stuck = append(req.Stuck, fmt.Sprintf("hook %s cannot send notifications: %v", h.Name, err))
-		}
-		return noop.Hook{}, nil
-	}
+		return nil, nil
+	})
 	req.Damaged = load.CheckIntegrity(place.Snapshots(), place.Trusts())
-	req.Set = load.Policies(loading)
+	req.Set = load.Policies(place.Request(place.Files(nil, place.DirsOf(dir)), run))
 	needs := install.PolicyNeeds(place)
 	req.Events, req.Approve = needs.Events, needs.Approve
 	return req

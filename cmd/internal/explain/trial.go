@@ -8,13 +8,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/internal/dryrun"
+
 	"github.com/grapnel-dev/grapnel/policy/load"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/builtin"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/internal/approval"
-	"github.com/grapnel-dev/grapnel/internal/noop"
 	"github.com/grapnel-dev/grapnel/internal/seam"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
@@ -54,45 +55,36 @@ func (t *trial) options() *local.Options {
 	digest := ""
 	approvals := approval.Approvals{Store: t.place.Approvals(), DryRun: true, Policy: func() string { return digest }}
 	return &local.Options{
-		Command: t.command, HTTP: t.server,
-		Webhook: func(w policyfile.Webhook) (grapnel.Hook, error) { return t.notifier(w.Name), nil },
-		Notify:  func(h policyfile.HTTP) (grapnel.Hook, error) { return t.notifier(h.Name), nil },
+		Runners: dryrun.Runners(t.answer),
 		Counter: t.counter, Background: t.Run, Approved: approvals.Find,
 		Observers: []grapnel.Observer{grapnel.ObserverFunc(func(_ context.Context, rec *grapnel.Record) { t.record = *rec })},
 		Loaded:    func(set *load.Set) error { digest = set.Digest(); return nil },
 	}
 }
 
-// command returns the hook of a program.
-func (t *trial) command(c policyfile.Command) grapnel.Hook {
-	if !t.run {
-		return t.notAsked(c.Name)
+// answer returns the hook for a call: the real one, or one that says that it was not asked.
+func (t *trial) answer(c dryrun.Call) (grapnel.Hook, error) {
+	if c.Program == nil {
+		t.servers = append(t.servers, c.Name)
 	}
-	hook := local.Runner(t.place)(c)
+	switch {
+	case c.Observes():
+		return nil, nil // it is never run here
+	case !t.run:
+		return t.notAsked(c.Name), nil
+	case c.Server != nil:
+		return hookcmd.Asker(t.counter, *c.Server, func() policyfile.Reach { return t.reach }), nil
+	}
+	hook := local.Runner(t.place)(*c.Program)
 	if cmd, ok := hook.(*process.Command); ok {
 		cmd.Executor = endingRecorder{cmd.Executor, func(end *process.Ending) {
 			t.mu.Lock()
 			defer t.mu.Unlock()
-			key := programKey{c.Name, c.Dir}
+			key := programKey{c.Name, c.Program.Dir}
 			t.wrote[key] = append(t.wrote[key], wrote{string(end.Stdout.Head), string(end.Stderr.Head), end.Exit, end.Signal})
 		}}
 	}
-	return hook
-}
-
-// server returns the hook that asks a server.
-func (t *trial) server(h policyfile.HTTP) (grapnel.Hook, error) {
-	t.servers = append(t.servers, h.Name)
-	if t.run {
-		return hookcmd.Asker(t.counter, h, func() policyfile.Reach { return t.reach }), nil
-	}
-	return t.notAsked(h.Name), nil
-}
-
-// notifier returns the hook of a `notify:` entry, which is never run here.
-func (t *trial) notifier(hook string) grapnel.Hook {
-	t.servers = append(t.servers, hook)
-	return noop.Hook{}
+	return hook, nil
 }
 
 // notAsked returns a hook without an opinion that records that it was skipped.

@@ -14,8 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/policy/load"
-
 	"github.com/grapnel-dev/grapnel/backend/nats"
 	"github.com/grapnel-dev/grapnel/backend/postgres"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
@@ -27,7 +25,7 @@ import (
 // Targets returns the targets that the policies of a place list. It returns an error if one of these
 // policies cannot be read.
 func Targets(place local.Place) ([]policyfile.Forward, error) {
-	set := load.Policies(place.Request(place.Files(nil, nil), nil))
+	set := place.Settings()
 	if set.Records.Unknown {
 		return nil, errors.New("the targets of Records are unknown, because a policy cannot be read")
 	}

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/load"
 
 	"github.com/grapnel-dev/grapnel"
@@ -319,13 +320,16 @@ func answer(ctx context.Context, inv invocation, d *dialect.Dialect, input diale
 	f.rootless = rootless
 	opts := &local.Options{
 		Place: &place, Files: place.Files(inv.policies, dirs),
-		Command: func(c policyfile.Command) grapnel.Hook { f.programs = true; return run(c) },
-		Webhook: func(w policyfile.Webhook) (grapnel.Hook, error) { return checkedWebhook(place, w, inv.look) },
-		HTTP: func(h policyfile.HTTP) (grapnel.Hook, error) {
-			f.programs = true
-			return Asker(sp, h, func() policyfile.Reach { return f.set.Reach }), nil
+		Runners: policy.Runners{
+			Command: func(c policyfile.Command) grapnel.Hook { f.programs = true; return run(c) },
+			Webhook: func(w policyfile.Webhook) (grapnel.Hook, error) { return checkedWebhook(place, w, inv.look) },
+			HTTP: func(h policyfile.HTTP) (grapnel.Hook, error) {
+				f.programs = true
+				return Asker(sp, h, func() policyfile.Reach { return f.set.Reach }), nil
+			},
+			Notify: late.Notify,
 		},
-		Notify:    late.Notify,
+
 		Observers: []grapnel.Observer{f}, Approved: f.Find, Background: f.Run, Stops: sp.Blocked, Counter: sp,
 		Unread: got.Err != nil, Settled: true,
 	}

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/grapnel-dev/grapnel/policy"
+
 	"github.com/grapnel-dev/grapnel/policy/load"
 
 	"github.com/google/go-cmp/cmp"
@@ -276,7 +278,7 @@ func TestFindPending(t *testing.T) {
 		if err := os.WriteFile(place.Policy, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		set := load.Policies(place.Request(place.Files(nil, nil), local.Runner(place)))
+		set := load.Policies(place.Request(place.Files(nil, nil), policy.Runners{Command: local.Runner(place)}))
 		return set.Files[0].Digest
 	}
 	const async = "version: 1\nhooks:\n  - {name: p, on: tool.after, run: 'true', async: true}\n"
@@ -316,7 +318,7 @@ func TestFindPendingOfAProject(t *testing.T) {
 		if err := place.Trusts().Keep(x); err != nil {
 			t.Fatal(err)
 		}
-		load.Policies(place.Request(place.Files(nil, []local.Dir{{Path: filepath.Dir(file)}}), local.Runner(place)))
+		load.Policies(place.Request(place.Files(nil, []local.Dir{{Path: filepath.Dir(file)}}), policy.Runners{Command: local.Runner(place)}))
 		return x.SHA256
 	}
 	const async = "version: 1\nhooks:\n  - {name: p, on: tool.after, run: 'true', async: true}\n"

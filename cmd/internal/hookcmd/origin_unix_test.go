@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/policy/load"
-
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel"
@@ -45,7 +43,7 @@ hooks:
 	if err != nil {
 		t.Fatal(err)
 	}
-	set := load.Policies(place.Request(place.Files(nil, nil), nil))
+	set := place.Settings()
 	id := place.Identity()
 	file := filepath.Join(root, "grapnel.yaml")
 	want := &wire.Origin{

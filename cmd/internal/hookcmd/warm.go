@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/load"
 
 	"github.com/grapnel-dev/grapnel"
@@ -248,15 +249,18 @@ func (w *Warm) load(place local.Place, files []load.File, unread bool) (*warmEnt
 	e.stamps = place.Stamps(files) // before any file is read, so that later changes are noticed
 	opts := &local.Options{
 		Place: &place, Files: files,
-		Command: func(c policyfile.Command) grapnel.Hook { return w.command(place, e, c) },
-		Webhook: func(h policyfile.Webhook) (grapnel.Hook, error) { return checkedWebhook(place, h, w.opts.Webhook) },
-		HTTP: func(h policyfile.HTTP) (grapnel.Hook, error) {
-			return &ask.Hook{HTTP: h, Reach: func() policyfile.Reach { return e.set.Reach }, Circuits: sp, Send: w.opts.Ask}, nil
+		Runners: policy.Runners{
+			Command: func(c policyfile.Command) grapnel.Hook { return w.command(place, e, c) },
+			Webhook: func(h policyfile.Webhook) (grapnel.Hook, error) { return checkedWebhook(place, h, w.opts.Webhook) },
+			HTTP: func(h policyfile.HTTP) (grapnel.Hook, error) {
+				return &ask.Hook{HTTP: h, Reach: func() policyfile.Reach { return e.set.Reach }, Circuits: sp, Send: w.opts.Ask}, nil
+			},
+			Notify: func(h policyfile.HTTP) (grapnel.Hook, error) {
+				e.notices[h.FullName()] = h
+				return late.Notify(h)
+			},
 		},
-		Notify: func(h policyfile.HTTP) (grapnel.Hook, error) {
-			e.notices[h.FullName()] = h
-			return late.Notify(h)
-		},
+
 		Observers: []grapnel.Observer{byContext{}}, Approved: byContext{}.Find, Background: byContext{}.Run, Stops: sp.Blocked, Counter: sp,
 		Unread: unread, Settled: true,
 	}

@@ -4,14 +4,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/internal/dryrun"
+
 	"github.com/grapnel-dev/grapnel/policy/load"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/approval"
-	"github.com/grapnel-dev/grapnel/internal/noop"
 	"github.com/grapnel-dev/grapnel/local"
-	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // Names returns the names of all agents.
@@ -39,7 +39,7 @@ type Needs struct {
 
 // PolicyNeeds returns the requirements of the policies of a place.
 func PolicyNeeds(place local.Place) Needs {
-	set := load.Policies(place.Request(place.Files(nil, nil), func(policyfile.Command) grapnel.Hook { return noop.Hook{} }))
+	set := load.Policies(place.Request(place.Files(nil, nil), dryrun.Silent()))
 	return Needs{
 		Events:  eventsOf(set.Specs),
 		Timeout: max(DefaultTimeout, HookTime(set.Specs)+replyMargin),

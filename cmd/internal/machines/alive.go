@@ -13,8 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/policy/load"
-
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/forwarding"
@@ -67,7 +65,7 @@ func Beat(ctx context.Context, place local.Place) (id string, err error) {
 	if err != nil {
 		return "", err
 	}
-	set := load.Policies(place.Request(place.Files(nil, nil), nil))
+	set := place.Settings()
 	rec := grapnel.Record{Time: time.Now(), Input: &grapnel.Event{Kind: spool.Alive, Native: text}}
 	place.Identity().Mark(&rec, &set, set.Digest())
 	id, err = records.Put(place, grapnel.Kind(strings.TrimPrefix(string(spool.Alive), records.Own)), rec)

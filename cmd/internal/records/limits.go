@@ -3,8 +3,6 @@ package records
 import (
 	"errors"
 
-	"github.com/grapnel-dev/grapnel/policy/load"
-
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/local"
 )
@@ -12,7 +10,7 @@ import (
 // Limits returns the limits of retention that the policies of a place set. It returns an error if
 // one of these policies cannot be read.
 func Limits(place local.Place) (store.Limits, error) {
-	set := load.Policies(place.Request(place.Files(nil, nil), nil))
+	set := place.Settings()
 	if set.Records.Unknown {
 		return store.DefaultLimits, errors.New("the limits of retention are unknown, because a policy cannot be read")
 	}

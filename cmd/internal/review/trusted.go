@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/policy"
+
 	"github.com/grapnel-dev/grapnel/policy/load"
 
 	"github.com/grapnel-dev/grapnel"
@@ -45,7 +47,7 @@ func Trusted(place local.Place) []File {
 func inspect(place local.Place, trust *load.Trust) File {
 	f := File{File: trust.File, State: load.Trusted, Digest: trust.Digest(), Since: trust.Time, Vouched: trust.Vouched, Runs: []string{}, Wrong: []string{}}
 	files := append(place.Files(nil, nil), load.File{Path: trust.File, Scope: grapnel.ScopeProject, Trust: true})
-	req := place.Request(files, func(cmd policyfile.Command) grapnel.Hook {
+	req := place.Request(files, policy.Runners{Command: func(cmd policyfile.Command) grapnel.Hook {
 		if cmd.Scope == grapnel.ScopeProject {
 			text := cmd.Line
 			if cmd.Args != nil {
@@ -54,7 +56,7 @@ func inspect(place local.Place, trust *load.Trust) File {
 			f.Runs = append(f.Runs, text)
 		}
 		return noop.Hook{}
-	})
+	}})
 	for _, row := range load.Policies(req).Files {
 		if !row.OfProject() || row.State == load.Trusted {
 			continue

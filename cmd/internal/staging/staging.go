@@ -16,6 +16,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/grapnel-dev/grapnel/internal/dryrun"
+
 	"github.com/grapnel-dev/grapnel/internal/policy/state"
 	"github.com/grapnel-dev/grapnel/policy/load"
 
@@ -24,7 +26,6 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/cmd/internal/records"
-	"github.com/grapnel-dev/grapnel/internal/noop"
 	"github.com/grapnel-dev/grapnel/internal/replay"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -208,23 +209,21 @@ func (s *stagedPolicy) open(dirs []local.Dir, stage *replay.Stage) (*grapnel.Eng
 	run := local.Runner(s.place)
 	var set load.Set
 	opts := &local.Options{
-		Command: func(cmd policyfile.Command) grapnel.Hook {
-			if s.run && !cmd.Async {
-				return run(cmd)
+		Runners: dryrun.Runners(func(c dryrun.Call) (grapnel.Hook, error) {
+			switch {
+			case c.Server != nil && s.servers != nil:
+				s.servers.add(c.Name)
+			case c.Observes():
+				return nil, nil // observers do not run
 			}
-			return stage.ReplayHook(cmd.Name)
-		},
-		HTTP: func(h policyfile.HTTP) (grapnel.Hook, error) {
-			if s.servers != nil {
-				s.servers.add(h.Name)
+			switch {
+			case c.Program != nil && s.run && !c.Program.Async:
+				return run(*c.Program), nil
+			case c.Server != nil && slices.Contains(s.ask, c.Name) && !c.Server.Async:
+				return hookcmd.Asker(stage.Counter(), *c.Server, func() policyfile.Reach { return set.Reach }), nil
 			}
-			if slices.Contains(s.ask, h.Name) && !h.Async {
-				return hookcmd.Asker(stage.Counter(), h, func() policyfile.Reach { return set.Reach }), nil
-			}
-			return stage.ReplayHook(h.Name), nil
-		},
-		Webhook:   func(policyfile.Webhook) (grapnel.Hook, error) { return noop.Hook{}, nil }, // it only observes, and observers do not run
-		Notify:    func(policyfile.HTTP) (grapnel.Hook, error) { return noop.Hook{}, nil },    // likewise
+			return stage.ReplayHook(c.Name), nil
+		}),
 		Observers: []grapnel.Observer{stage}, Background: stage.Run, Approved: stage.Find,
 		Counter: stage.Counter(), Now: stage.Now, Content: s.content, Unpaused: true,
 	}

@@ -72,7 +72,7 @@ hooks:
 		var workers []*process.Worker
 		set := load.Policies(load.Request{
 			Files: []load.File{{Path: file, Scope: scope, Must: true}},
-			Command: func(c policyfile.Command) grapnel.Hook {
+			Runners: policy.Runners{Command: func(c policyfile.Command) grapnel.Hook {
 				run := process.Command{Name: c.Name, Line: c.Line, Args: c.Args, Title: c.Title, Dir: c.Dir, Env: c.Vars, Allow: c.Env, Executor: process.System}
 				run.InDir = c.Scope == grapnel.ScopeProject || c.Worker // the trusted files are relative to this directory
 				if run.Inherit = process.InheritFor(c.Scope); run.Inherit == process.InheritMinimal {
@@ -88,7 +88,7 @@ hooks:
 					run.Dialect, run.Vars = d, d.HookEnv
 				}
 				return &run
-			},
+			}},
 		})
 		engine, err := grapnel.New(set.Specs, nil)
 		if err != nil {

@@ -41,7 +41,7 @@ func Engine(t *testing.T, dir string, files map[string]string) *grapnel.Engine {
 	}
 	set := load.Policies(load.Request{
 		Files: []load.File{{Path: filepath.Join(dir, "grapnel.yaml")}}, Home: dir,
-		Command: func(c policyfile.Command) grapnel.Hook {
+		Runners: policy.Runners{Command: func(c policyfile.Command) grapnel.Hook {
 			cmd := &process.Command{
 				Name: c.Name, Line: c.Line, Args: c.Args, Title: c.Title, Env: c.Vars, Dir: c.Dir, Inherit: process.InheritFor(c.Scope), Executor: process.System,
 			}
@@ -49,7 +49,7 @@ func Engine(t *testing.T, dir string, files map[string]string) *grapnel.Engine {
 				cmd.Dialect, cmd.Vars = d, d.HookEnv
 			}
 			return cmd
-		},
+		}},
 	})
 	for _, file := range set.Files {
 		if len(file.Errors) > 0 {

@@ -11,12 +11,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/internal/dryrun"
+
 	"github.com/grapnel-dev/grapnel/policy/load"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/internal/certs"
-	"github.com/grapnel-dev/grapnel/internal/noop"
 	"github.com/grapnel-dev/grapnel/internal/remote"
 	"github.com/grapnel-dev/grapnel/internal/sample"
 	"github.com/grapnel-dev/grapnel/internal/webhook"
@@ -41,12 +42,12 @@ type Trial struct {
 // directory. It stores nothing. The error means that nothing could be sent.
 func TryHook(ctx context.Context, place local.Place, dir, name string) (*Trial, error) {
 	var targets []policyfile.HTTP
-	req := place.Request(place.Files(nil, place.DirsOf(dir)), func(policyfile.Command) grapnel.Hook { return noop.Hook{} })
-	req.Notify = func(h policyfile.HTTP) (grapnel.Hook, error) {
-		targets = append(targets, h)
-		return noop.Hook{}, nil
-	}
-	set := load.Policies(req)
+	set := load.Policies(place.Request(place.Files(nil, place.DirsOf(dir)), dryrun.Runners(func(c dryrun.Call) (grapnel.Hook, error) {
+		if c.Target != nil {
+			targets = append(targets, *c.Target)
+		}
+		return nil, nil
+	})))
 	h, err := hookNamed(targets, name)
 	if err != nil {
 		return nil, err

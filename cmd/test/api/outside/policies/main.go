@@ -89,9 +89,9 @@ func loaded(dir string) error {
 	set := load.Policies(load.Request{
 		Files: []load.File{{Path: filepath.Join(dir, "grapnel.yaml"), Scope: grapnel.ScopeUser, Must: true}},
 		Packs: packs.All(),
-		Command: func(c policyfile.Command) grapnel.Hook {
+		Runners: policy.Runners{Command: func(c policyfile.Command) grapnel.Hook {
 			return &process.Command{Name: c.Name, Line: c.Line, Args: c.Args, Dir: c.Dir, Executor: process.System}
-		},
+		}},
 	})
 	if set.Files[0].State != load.Valid {
 		return fmt.Errorf("the policy is %s: %v", set.Files[0].State, set.Files)
