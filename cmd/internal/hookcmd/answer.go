@@ -15,7 +15,6 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/load"
 
 	"github.com/grapnel-dev/grapnel"
@@ -318,21 +317,11 @@ func answer(ctx context.Context, inv invocation, d *dialect.Dialect, input diale
 	run := local.Runner(place)
 	dirs, rootless := place.SessionDirs(got.Event, true)
 	f.rootless = rootless
-	opts := &local.Options{
-		Place: &place, Files: place.Files(inv.policies, dirs),
-		Runners: policy.Runners{
-			Command: func(c policyfile.Command) grapnel.Hook { f.programs = true; return run(c) },
-			Webhook: func(w policyfile.Webhook) (grapnel.Hook, error) { return checkedWebhook(place, w, inv.look) },
-			HTTP: func(h policyfile.HTTP) (grapnel.Hook, error) {
-				f.programs = true
-				return Asker(sp, h, func() policyfile.Reach { return f.set.Reach }), nil
-			},
-			Notify: late.Notify,
-		},
-
-		Observers: []grapnel.Observer{f}, Approved: f.Find, Background: f.Run, Stops: sp.Blocked, Counter: sp,
-		Unread: got.Err != nil, Settled: true,
-	}
+	o := opening{place: place, spool: sp, judge: f, set: func() *load.Set { return f.set }, send: deliver, look: inv.look}
+	o.program = func(c policyfile.Command) grapnel.Hook { f.programs = true; return run(c) }
+	opts := o.options(place.Files(inv.policies, dirs), got.Err != nil)
+	server := opts.HTTP
+	opts.HTTP = func(h policyfile.HTTP) (grapnel.Hook, error) { f.programs = true; return server(h) }
 	if got.Err == nil {
 		opts.Event = got.Event
 	}

@@ -18,17 +18,18 @@ import (
 // breaker state in c. grapnel-hook makes no connections itself, because the network packages would
 // slow down each start. It starts the program grapnel instead.
 func Asker(c ask.Circuits, h policyfile.HTTP, reach func() policyfile.Reach) grapnel.Hook {
-	return askerBy(grapnelProgram, c, h, reach)
+	return &ask.Hook{HTTP: h, Reach: reach, Circuits: c, Send: func(ctx context.Context, question []byte) (ask.Reply, error) {
+		return deliver(ctx, h.Name, question)
+	}}
 }
 
-func askerBy(program func() (string, error), c ask.Circuits, h policyfile.HTTP, reach func() policyfile.Reach) *ask.Hook {
-	return &ask.Hook{HTTP: h, Reach: reach, Circuits: c, Send: func(ctx context.Context, question []byte) (ask.Reply, error) {
-		path, err := program()
-		if err != nil {
-			return ask.Reply{}, err
-		}
-		return runDeliver(ctx, path, h.Name, question)
-	}}
+// deliver asks the server of a hook by the program grapnel in the directory of this program.
+func deliver(ctx context.Context, hook string, question []byte) (ask.Reply, error) {
+	program, err := grapnelProgram()
+	if err != nil {
+		return ask.Reply{}, err
+	}
+	return runDeliver(ctx, program, hook, question)
 }
 
 // grapnelProgram returns the path of the program grapnel in the directory of this program.

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/load"
 
 	"github.com/grapnel-dev/grapnel"
@@ -247,22 +246,15 @@ func (w *Warm) load(place local.Place, files []load.File, unread bool) (*warmEnt
 	}
 	e := &warmEntry{spool: sp, place: place, loaded: time.Now(), programs: map[string]bool{}, asks: map[string]bool{}, notices: map[string]policyfile.HTTP{}}
 	e.stamps = place.Stamps(files) // before any file is read, so that later changes are noticed
-	opts := &local.Options{
-		Place: &place, Files: files,
-		Runners: policy.Runners{
-			Command: func(c policyfile.Command) grapnel.Hook { return w.command(place, e, c) },
-			Webhook: func(h policyfile.Webhook) (grapnel.Hook, error) { return checkedWebhook(place, h, w.opts.Webhook) },
-			HTTP: func(h policyfile.HTTP) (grapnel.Hook, error) {
-				return &ask.Hook{HTTP: h, Reach: func() policyfile.Reach { return e.set.Reach }, Circuits: sp, Send: w.opts.Ask}, nil
-			},
-			Notify: func(h policyfile.HTTP) (grapnel.Hook, error) {
-				e.notices[h.FullName()] = h
-				return late.Notify(h)
-			},
-		},
-
-		Observers: []grapnel.Observer{byContext{}}, Approved: byContext{}.Find, Background: byContext{}.Run, Stops: sp.Blocked, Counter: sp,
-		Unread: unread, Settled: true,
+	o := opening{place: place, spool: sp, judge: byContext{}, set: func() *load.Set { return &e.set }, look: w.opts.Webhook}
+	o.program = func(c policyfile.Command) grapnel.Hook { return w.command(place, e, c) }
+	o.send = func(ctx context.Context, _ string, question []byte) (ask.Reply, error) {
+		return w.opts.Ask(ctx, question)
+	}
+	opts := o.options(files, unread)
+	opts.Notify = func(h policyfile.HTTP) (grapnel.Hook, error) {
+		e.notices[h.FullName()] = h
+		return late.Notify(h)
 	}
 	engine, err := local.Open(context.Background(), opts)
 	if err != nil {

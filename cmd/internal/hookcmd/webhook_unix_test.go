@@ -153,9 +153,14 @@ func TestAsker(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = sp.Close() })
-	a := askerBy(func() (string, error) { return program, nil }, sp,
-		policyfile.HTTP{Name: "x", Source: "src", URL: "https://example.com/", Timeout: policyfile.Duration(time.Hour), Breaker: policyfile.Breaker{Failures: 2}},
-		func() policyfile.Reach { return policyfile.Reach{Networks: []string{"10.0.0.0/8"}} })
+	a := &ask.Hook{
+		HTTP:     policyfile.HTTP{Name: "x", Source: "src", URL: "https://example.com/", Timeout: policyfile.Duration(time.Hour), Breaker: policyfile.Breaker{Failures: 2}},
+		Reach:    func() policyfile.Reach { return policyfile.Reach{Networks: []string{"10.0.0.0/8"}} },
+		Circuits: sp,
+		Send: func(ctx context.Context, question []byte) (ask.Reply, error) {
+			return runDeliver(ctx, program, "x", question)
+		},
+	}
 	ev := &grapnel.Event{ID: "e", Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: "shell", Input: json.RawMessage(`{"a":1.0,"b":"<&>"}`)}}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
 	defer cancel()
