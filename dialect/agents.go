@@ -6,95 +6,32 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// Each function below returns a copy of a Dialect. The caller may change it without affecting other
-// callers. A change to a shared table could disable guards for the whole process. Compare dialects
-// by their names.
+// dialects lists the dialects of all agents; see [All]. A new agent needs its file and its row here.
+var dialects []*Dialect
 
-// ClaudeCode returns the dialect of Claude Code.
-func ClaudeCode() *Dialect { return claudeCode.clone() }
-
-// GeminiCLI returns the dialect of Gemini CLI.
-func GeminiCLI() *Dialect { return geminiCLI.clone() }
-
-// Codex returns the dialect of the Codex CLI.
-func Codex() *Dialect { return codex.clone() }
-
-// QwenCode returns the dialect of Qwen Code.
-func QwenCode() *Dialect { return qwenCode.clone() }
-
-// FactoryDroid returns the dialect of Factory's Droid.
-func FactoryDroid() *Dialect { return factoryDroid.clone() }
-
-// Grok returns the dialect of Grok Build.
-func Grok() *Dialect { return grok.clone() }
-
-// OpenClaw returns the dialect of OpenClaw.
-func OpenClaw() *Dialect { return openClaw.clone() }
-
-// OpenCode returns the dialect of OpenCode.
-func OpenCode() *Dialect { return openCode.clone() }
-
-// Copilot returns the dialect of GitHub Copilot CLI.
-func Copilot() *Dialect { return copilot.clone() }
-
-// Cursor returns the dialect of Cursor.
-func Cursor() *Dialect { return cursor.clone() }
-
-// Crush returns the dialect of Crush.
-func Crush() *Dialect { return crush.clone() }
-
-// Cline returns the dialect of the Cline CLI.
-func Cline() *Dialect { return cline.clone() }
-
-// Windsurf returns the dialect of Windsurf's agent Cascade.
-func Windsurf() *Dialect { return windsurf.clone() }
-
-// KiroCLI returns the dialect of the Kiro CLI up to version 2.
-func KiroCLI() *Dialect { return kiroCLI.clone() }
-
-// Kiro returns the dialect of the Kiro IDE since 1.0, and of the Kiro CLI since 3.
-func Kiro() *Dialect { return kiro.clone() }
-
-// Antigravity returns the dialect of the Antigravity CLI.
-func Antigravity() *Dialect { return antigravity.clone() }
-
-// Plain returns Grapnel's own dialect: the Event, Outcome and Verdict as JSON, one object on one
-// line each. Its schema is [PlainSchema].
-func Plain() *Dialect { return plain.clone() }
-
-// Flyto returns the dialect of hook programs that were written for a Flyto agent; see [FlytoEnv].
-func Flyto() *Dialect { return flyto.clone() }
-
-// Miniclaw returns the dialect of shell hooks that were written for mini-claw.
-func Miniclaw() *Dialect { return miniclaw.clone() }
-
-// Once returns the dialect of a worker that is started for one event, because no process stays
-// alive. The worker reads the hello, the event and the end of its input at once. Its output when it
-// ends is its answer.
-func Once() *Dialect { return OnceOf(plain) }
-
-// OnceOf is like [Once], for a worker whose events and answers are in the dialect d instead of the
-// plain one.
-func OnceOf(d *Dialect) *Dialect {
-	return &Dialect{
-		Name: d.Name, worker: d,
-		WriteEvent:  func(ev *grapnel.Event) ([]byte, error) { return writeOnce(d, ev) },
-		ReadOutcome: func(ev *grapnel.Event, out Output) (grapnel.Outcome, error) { return readOnce(d, ev, out) },
+func init() { // in init, because the functions of a dialect search this list
+	dialects = []*Dialect{
+		claudeCode,
+		geminiCLI,
+		codex,
+		qwenCode,
+		factoryDroid,
+		grok,
+		openClaw,
+		openCode,
+		copilot,
+		cursor,
+		crush,
+		cline,
+		windsurf,
+		kiroCLI, kiro,
+		antigravity,
+		plain,
 	}
 }
 
-// IsOnce reports whether d is a dialect of [Once] or [OnceOf], which has the name of the worker's
-// dialect.
-func (d *Dialect) IsOnce() bool { return d.worker != nil }
-
-// OfWorker returns the dialect of a worker that keeps running, if d is the dialect of the same
-// worker for one event; otherwise d.
-func (d *Dialect) OfWorker() *Dialect {
-	if d.IsOnce() {
-		return d.worker
-	}
-	return d
-}
+// hookOnly lists the dialects that only hook programs use.
+var hookOnly = []*Dialect{flyto, miniclaw}
 
 // All returns the dialects of all agents, in the order in which [Detect] tries them on a payload of
 // an unknown agent.
@@ -102,10 +39,6 @@ func All() []*Dialect { return cloneAll(dialects) }
 
 // HookOnly returns the dialects that only hook programs use. No known agent fires events in them.
 func HookOnly() []*Dialect { return cloneAll(hookOnly) }
-
-// IronClawEvents returns the events of IronClaw, with the names that its bundles and webhooks use.
-// IronClaw runs hooks in its own process, so it has no protocol for hook programs and no Dialect.
-func IronClawEvents() []EventRow { return cloneRows(ironClawEvents) }
 
 // ContractOf returns the Contract of an event, including native events for which a dialect defines
 // a Contract. It returns false for other native and unknown events.
@@ -131,6 +64,8 @@ func cloneAll(dialects []*Dialect) []*Dialect {
 	return all
 }
 
+// clone returns a copy for a caller outside of this package. A change to the shared tables could
+// disable guards for the whole process.
 func (d *Dialect) clone() *Dialect {
 	own := *d
 	own.Aliases, own.Folds = slices.Clone(d.Aliases), slices.Clone(d.Folds)

@@ -10,6 +10,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
+// Antigravity returns the dialect of the Antigravity CLI.
+func Antigravity() *Dialect { return antigravity.clone() }
+
 // antigravity is the dialect of the Antigravity CLI, agy. The program was not run for this dialect:
 // "documented" below means the vendor's documentation, and "reported" means public reports by users
 // who ran the named version.

@@ -16,6 +16,9 @@ const (
 	claudePrefix = grapnel.NativePrefix + claudeName + "."
 )
 
+// ClaudeCode returns the dialect of Claude Code.
+func ClaudeCode() *Dialect { return claudeCode.clone() }
+
 // claudeCode is the dialect of Claude Code: one JSON object on stdin, and one or nothing on stdout.
 // "Seen live" below means version 2.1.329.
 //

@@ -14,6 +14,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/seam"
 )
 
+// Cline returns the dialect of the Cline CLI.
+func Cline() *Dialect { return cline.clone() }
+
 // cline is the dialect of the Cline CLI. Its hooks are files named after events, but payloads use
 // other names for the events. "Seen live" below means version 3.0.65. The Cline extension of VS
 // Code uses another protocol.

@@ -8,6 +8,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/seam"
 )
 
+// Codex returns the dialect of the Codex CLI.
+func Codex() *Dialect { return codex.clone() }
+
 // codex is the dialect of the Codex CLI: one JSON object on stdin, and one or nothing on stdout.
 // "Seen live" below means version 0.169.0.
 //

@@ -11,6 +11,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
+// Copilot returns the dialect of GitHub Copilot CLI.
+func Copilot() *Dialect { return copilot.clone() }
+
 // copilot is the dialect of GitHub Copilot CLI: one JSON object on stdin, and one or nothing on
 // stdout. "Seen live" below means version 1.0.102.
 //

@@ -10,6 +10,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
+// Crush returns the dialect of Crush.
+func Crush() *Dialect { return crush.clone() }
+
 // crush is the dialect of Crush, which has one event, and accepts answers in its own format or in
 // Claude Code's. "Seen live" below means version 0.86.0.
 //

@@ -12,6 +12,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
+// Cursor returns the dialect of Cursor.
+func Cursor() *Dialect { return cursor.clone() }
+
 // cursor is the dialect of Cursor: one JSON object on stdin, and always exactly one on stdout, with
 // exit code 0. "Seen" below means seen with the hook engine of @cursor/sdk 1.0.32 alone, never in
 // the editor.

@@ -8,8 +8,12 @@
 //	d, _ := dialect.FindAgent("claude-code")
 //	reply := dialect.Answer(ctx, engine, d, dialect.Input{Payload: stdin})
 //
-// Each dialect is one file with a table of events, a table of tools and four functions. The package
-// starts no process, opens no file and knows no policy.
+// Each dialect is one file with a table of events, a table of tools, the places of the agent's
+// settings, and at most four functions. The package starts no process, opens no file and knows no
+// policy.
+//
+// A function that returns a Dialect returns a copy: a caller can change it without affecting other
+// callers. Compare dialects by their names.
 package dialect
 
 import (
@@ -196,34 +200,6 @@ type Reply struct {
 
 // Output is the result of one run of a hook program.
 type Output = grapnel.Output
-
-// dialects lists the dialects of all agents; see [All].
-var dialects []*Dialect
-
-func init() { // in init, because the functions of a dialect search this list
-	dialects = []*Dialect{
-		claudeCode,
-		geminiCLI,
-		codex,
-		qwenCode,
-		factoryDroid,
-		grok,
-		openClaw,
-		openCode,
-		copilot,
-		cursor,
-		crush,
-		cline,
-		windsurf,
-		kiroCLI, kiro,
-		antigravity,
-		plain,
-	}
-	openClaw.ReadOutcome = readOpenClawOutcome // it uses the tables of openClaw
-}
-
-// hookOnly lists the dialects that only hook programs use.
-var hookOnly = []*Dialect{flyto, miniclaw}
 
 // Find returns a copy of the dialect with this name or alias, including the dialects that only hook
 // programs use. The caller may change the copy.

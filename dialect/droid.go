@@ -11,6 +11,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/seam"
 )
 
+// FactoryDroid returns the dialect of Factory's Droid.
+func FactoryDroid() *Dialect { return factoryDroid.clone() }
+
 // factoryDroid is the dialect of Factory's Droid: Claude Code's protocol with other tool names.
 // "Seen live" below means droid exec of version 0.225.2; the other facts come from its program text.
 //

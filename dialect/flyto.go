@@ -18,6 +18,9 @@ import (
 
 const flytoName = "flyto"
 
+// Flyto returns the dialect of hook programs that were written for a Flyto agent; see [FlytoEnv].
+func Flyto() *Dialect { return flyto.clone() }
+
 // flyto is the dialect of hook programs that were written for a Flyto agent. Only hook programs use
 // it.
 //

@@ -12,6 +12,9 @@ import (
 
 const geminiName = "gemini-cli"
 
+// GeminiCLI returns the dialect of Gemini CLI.
+func GeminiCLI() *Dialect { return geminiCLI.clone() }
+
 // geminiCLI is the dialect of Gemini CLI: one JSON object on stdin, and one or nothing on stdout.
 // "Seen live" below means version 0.61.0.
 //

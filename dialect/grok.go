@@ -9,6 +9,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
+// Grok returns the dialect of Grok Build.
+func Grok() *Dialect { return grok.clone() }
+
 // grok is the dialect of Grok Build, which runs the hooks in the settings of Claude Code: an
 // installation for Claude Code also serves Grok, and Grapnel recognizes its payloads. "Seen live"
 // below means version 1.0.41; the other facts come from its handbook.

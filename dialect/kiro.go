@@ -7,6 +7,9 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
+// KiroCLI returns the dialect of the Kiro CLI up to version 2.
+func KiroCLI() *Dialect { return kiroCLI.clone() }
+
 // kiroCLI is the dialect of the Kiro CLI up to version 2, which keeps hooks in the file of an
 // agent. The Kiro IDE since 1.0 and the CLI since 3 read .kiro/hooks and use the dialect kiro. None
 // of them was run for this dialect: all facts below are from the documentation.
@@ -44,6 +47,9 @@ var kiroCLISetup = Setup{
 		"copy the hooks of $file into the files of your other agents in .kiro/agents",
 	},
 }
+
+// Kiro returns the dialect of the Kiro IDE since 1.0, and of the Kiro CLI since 3.
+func Kiro() *Dialect { return kiro.clone() }
 
 // kiro is the dialect of the Kiro IDE since 1.0, and of the Kiro CLI since 3; see kiroCLI.
 var kiro = &Dialect{

@@ -9,6 +9,9 @@ import (
 
 const miniclawName = "miniclaw"
 
+// Miniclaw returns the dialect of shell hooks that were written for mini-claw.
+func Miniclaw() *Dialect { return miniclaw.clone() }
+
 // miniclaw is the dialect of shell hooks that were written for mini-claw. Only hook programs use it.
 // Its input is two variables, and its answer is an exit code. Such a program cannot fail, because
 // every nonzero code blocks.

@@ -9,6 +9,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/seam"
 )
 
+// OpenClaw returns the dialect of OpenClaw.
+func OpenClaw() *Dialect { return openClaw.clone() }
+
 // openClaw is the dialect of OpenClaw, whose hooks are functions (event, ctx) of a plugin in its
 // own process. Grapnel's plugin, in cmd/internal/install/shim, forwards the arguments as {hook,
 // event, ctx} and returns the answer. "Seen live" below means version 2026.9.6.
@@ -16,7 +19,7 @@ import (
 // If Grapnel has no opinion, the reply is empty and the plugin returns undefined, because
 // before_agent_run treats {} as a block (seen in the source).
 var openClaw = &Dialect{
-	Name:    "openclaw",
+	Name:    openclawName,
 	Title:   "OpenClaw",
 	Events:  openclawEvents,
 	Tools:   openclawTools,
@@ -25,9 +28,10 @@ var openClaw = &Dialect{
 	In: "ctx.sessionId=session.id event.sessionId=session.id ctx.sessionKey=session.id event.sessionKey=session.id ctx.workspaceDir=session.cwd " +
 		"ctx.runId=session.turn event.runId=session.turn ctx.modelId=session.model ctx.senderId=session.user event.senderId=session.user " +
 		"ctx.messageProvider=session.channel ctx.channelId=session.channel event.threadId=session.thread ctx.jobId=session.job",
-	Blind:  "exit=block:2 stderr=reason",
-	Adapt:  adaptOpenClaw,
-	Finish: finishOpenClaw,
+	Blind:       "exit=block:2 stderr=reason",
+	Adapt:       adaptOpenClaw,
+	Finish:      finishOpenClaw,
+	ReadOutcome: readOpenClawOutcome,
 	Speaks: func(top map[string]json.RawMessage) bool {
 		return top["ctx"] != nil && top["hook_event_name"] == nil && rowNamed(openclawEvents, text(top["hook"])) != nil
 	},
@@ -59,6 +63,8 @@ var openClawSetup = Setup{
 	},
 	Todo: []string{"OpenClaw reads its plugins when it starts: restart the gateway, or run \"openclaw plugins reload grapnel\""},
 }
+
+const openclawName = "openclaw"
 
 // openclawBudget is shorter than the plugin's timeout, which is slightly below OpenClaw's 15
 // seconds for blocking hooks.

@@ -106,9 +106,9 @@ func readHandlerOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) 
 // boolean; Grapnel reports it, because the hook may have meant a block. New parameters replace only
 // the parameters that they name.
 func readOpenClawOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
-	stdout := trim(out.Stdout)
+	d, stdout := lookup(dialects, openclawName), trim(out.Stdout)
 	if !isObject(stdout) || !json.Valid(stdout) {
-		return openClaw.readOutcomeTable(ev, out)
+		return d.readOutcomeTable(ev, out)
 	}
 	top := membersOf(stdout)
 	for _, name := range []string{"block", "cancel"} {
@@ -122,7 +122,7 @@ func readOpenClawOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error)
 		top.set("requireApproval", approval.raw())
 	}
 	if params := present(top.get("params")); isObject(params) && ev.Tool != nil {
-		r, err := render(ev, ev.Tool, openClaw.Name)
+		r, err := render(ev, ev.Tool, d.Name)
 		if err != nil {
 			return grapnel.Outcome{}, fmt.Errorf("cannot use its answer: %w", err)
 		}
@@ -133,5 +133,5 @@ func readOpenClawOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error)
 		top.set("params", whole.raw())
 	}
 	out.Stdout = top.raw()
-	return openClaw.readOutcomeTable(ev, out)
+	return d.readOutcomeTable(ev, out)
 }

@@ -8,6 +8,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/seam"
 )
 
+// OpenCode returns the dialect of OpenCode.
+func OpenCode() *Dialect { return openCode.clone() }
+
 // openCode is the dialect of OpenCode, whose hooks are functions (input, output) of a plugin in its
 // own process. Grapnel's plugin, in cmd/internal/install/shim, forwards the arguments as {hook,
 // directory, input, output} and applies the answer to output. For bus events, hook is the type of

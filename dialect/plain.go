@@ -17,6 +17,10 @@ import (
 // readers ignore unknown fields.
 const PlainVersion = 1
 
+// Plain returns Grapnel's own dialect: the Event, Outcome and Verdict as JSON, one object on one
+// line each. Its schema is [PlainSchema].
+func Plain() *Dialect { return plain.clone() }
+
 // plain is Grapnel's own dialect: the Event, Outcome and Verdict as JSON, one object on one line
 // each. Command hooks use it, and agents without a dialect of their own. Its schema is
 // plain.schema.json, next to this file.

@@ -8,6 +8,9 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
+// QwenCode returns the dialect of Qwen Code.
+func QwenCode() *Dialect { return qwenCode.clone() }
+
 // qwenCode is the dialect of Qwen Code, a fork of Gemini CLI whose hooks have the names and
 // payloads of Claude Code. "Seen live" below means version 0.24.4.
 //

@@ -8,6 +8,9 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
+// Windsurf returns the dialect of Windsurf's agent Cascade.
+func Windsurf() *Dialect { return windsurf.clone() }
+
 // windsurf is the dialect of Windsurf's agent Cascade. It has an event before and one after each of
 // four kinds of action, reads only the exit code as answer, and shows the model the stderr of a
 // hook that blocks. Cascade was not run for this dialect: all facts below are from the

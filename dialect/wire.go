@@ -165,6 +165,34 @@ func clip(text []byte, limit int) []byte {
 
 const onceID = "1"
 
+// Once returns the dialect of a worker that is started for one event, because no process stays
+// alive. The worker reads the hello, the event and the end of its input at once. Its output when it
+// ends is its answer.
+func Once() *Dialect { return OnceOf(plain) }
+
+// OnceOf is like [Once], for a worker whose events and answers are in the dialect d instead of the
+// plain one.
+func OnceOf(d *Dialect) *Dialect {
+	return &Dialect{
+		Name: d.Name, worker: d,
+		WriteEvent:  func(ev *grapnel.Event) ([]byte, error) { return writeOnce(d, ev) },
+		ReadOutcome: func(ev *grapnel.Event, out Output) (grapnel.Outcome, error) { return readOnce(d, ev, out) },
+	}
+}
+
+// IsOnce reports whether d is a dialect of [Once] or [OnceOf], which has the name of the worker's
+// dialect.
+func (d *Dialect) IsOnce() bool { return d.worker != nil }
+
+// OfWorker returns the dialect of a worker that keeps running, if d is the dialect of the same
+// worker for one event; otherwise d.
+func (d *Dialect) OfWorker() *Dialect {
+	if d.IsOnce() {
+		return d.worker
+	}
+	return d
+}
+
 func writeOnce(d *Dialect, ev *grapnel.Event) ([]byte, error) {
 	event, err := d.WriteEvent(ev)
 	if err != nil {
