@@ -37,6 +37,7 @@ var claudeCode = &Dialect{
 	WriteEvent:   writeClaudeEvent,
 	ReadOutcome:  readClaudeOutcome,
 	HookEnv:      claudeHookEnv,
+	transcripts:  ".claude",
 	setup:        &claudeSetup,
 }
 
@@ -349,23 +350,6 @@ func foreign(top map[string]json.RawMessage) bool {
 	}
 	return false
 }
-
-// transcriptHome returns the name of the agent directory that contains the transcript, or "" if the
-// path does not show it.
-func transcriptHome(top map[string]json.RawMessage) string {
-	path := slashed(text(top["transcript_path"]))
-	for _, home := range []string{".claude", ".gemini", ".codex", ".copilot", ".cursor", ".factory", ".qwen"} {
-		if strings.Contains(path, "/"+home+"/") {
-			return home
-		}
-	}
-	if name := path[strings.LastIndexByte(path, '/')+1:]; strings.HasPrefix(name, "rollout-") {
-		return ".codex" // CODEX_HOME moved the directory
-	}
-	return ""
-}
-
-func slashed(path string) string { return strings.ReplaceAll(path, `\`, "/") }
 
 func readClaude(row *EventRow, top map[string]json.RawMessage, _ Input) (*grapnel.Event, error) {
 	ev := &grapnel.Event{Session: grapnel.Session{

@@ -27,8 +27,9 @@ var codex = &Dialect{
 	Adapt:   adaptCodex,
 	In: "session_id=session.id cwd=session.cwd transcript_path=session.transcript model=session.model permission_mode=session.mode " +
 		"turn_id=session.turn agent_id=subagent.id agent_type=subagent.type",
-	Blind: "exit=block:2 stderr=reason",
-	setup: &codexSetup,
+	Blind:       "exit=block:2 stderr=reason",
+	transcripts: codexHome,
+	setup:       &codexSetup,
 }
 
 var codexSetup = Setup{
@@ -54,6 +55,8 @@ var codexSetup = Setup{
 
 // Parts of tables that events share.
 const (
+	codexHome = ".codex"
+
 	codexMessage = "systemMessage=message "
 	codexMore    = "hookSpecificOutput.additionalContext=context hookSpecificOutput.hookEventName=event "
 	codexTool    = "tool_name=tool.name tool_input=tool.input tool_use_id=tool.id"
@@ -152,7 +155,7 @@ func speaksCodex(top map[string]json.RawMessage) bool {
 		return false
 	}
 	home := transcriptHome(top)
-	return home == ".codex" || home == "" && top["turn_id"] != nil && rowNamed(codexEvents, text(top["hook_event_name"])) != nil
+	return home == codexHome || home == "" && top["turn_id"] != nil && rowNamed(codexEvents, text(top["hook_event_name"])) != nil
 }
 
 // adaptCodex limits which members of a new input Codex uses. For tools that are reported as one

@@ -43,6 +43,7 @@ var copilot = &Dialect{
 	Speaks:      speaksCopilot,
 	ReadOutcome: readCopilotOutcome,
 	ReportedVia: func(top map[string]json.RawMessage) string { return text(top["hook_event_name"]) },
+	transcripts: ".copilot",
 	setup:       &copilotSetup,
 }
 

@@ -44,6 +44,7 @@ var cursor = &Dialect{
 			text(top["conversation_id"]) != "" && text(top["generation_id"]) != ""
 	},
 	ReportedVia: func(top map[string]json.RawMessage) string { return text(top["hook_event_name"]) },
+	transcripts: ".cursor",
 	setup:       &cursorSetup,
 }
 

@@ -121,6 +121,10 @@ type Dialect struct {
 	// the zero value means the default of every program.
 	OnError grapnel.OnError
 
+	// transcripts is the directory whose name in transcript_path shows that a payload comes from
+	// this agent; empty = the path shows nothing.
+	transcripts string
+
 	setup *Setup // how "grapnel install" configures hooks; nil = it cannot
 }
 
@@ -284,6 +288,23 @@ func detect(payload []byte) *Dialect {
 	}
 	return nil
 }
+
+// transcriptHome returns the transcripts directory of the agent whose directory contains the
+// transcript, or "" if the path does not show it.
+func transcriptHome(top map[string]json.RawMessage) string {
+	path := slashed(text(top["transcript_path"]))
+	for _, d := range dialects {
+		if d.transcripts != "" && strings.Contains(path, "/"+d.transcripts+"/") {
+			return d.transcripts
+		}
+	}
+	if name := path[strings.LastIndexByte(path, '/')+1:]; strings.HasPrefix(name, "rollout-") {
+		return codexHome // CODEX_HOME moved the directory
+	}
+	return ""
+}
+
+func slashed(path string) string { return strings.ReplaceAll(path, `\`, "/") }
 
 // Kinds returns the event kinds that a name in a policy means. The name is a canonical event or a
 // dialect's native name, which may mean two kinds. If several dialects have the name, the first one

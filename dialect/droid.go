@@ -32,11 +32,12 @@ var factoryDroid = &Dialect{
 	Unnamed: func(top map[string]json.RawMessage) string { return text(top["hookEventName"]) }, // payloads of early 2026
 	In: "session_id=session.id sessionId=session.id cwd=session.cwd transcript_path=session.transcript transcriptPath=session.transcript " +
 		"permission_mode=session.mode permissionMode=session.mode",
-	MCP:     "{server}___{tool}", // seen live
-	Blind:   droidBlock,
-	Exits:   "2=block 3=halt",
-	HookEnv: droidHookEnv,
-	setup:   &droidSetup,
+	MCP:         "{server}___{tool}", // seen live
+	Blind:       droidBlock,
+	Exits:       "2=block 3=halt",
+	HookEnv:     droidHookEnv,
+	transcripts: ".factory",
+	setup:       &droidSetup,
 }
 
 var droidSetup = Setup{

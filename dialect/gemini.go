@@ -34,6 +34,7 @@ var geminiCLI = &Dialect{
 	WriteEvent:   writeGeminiEvent,
 	ReadOutcome:  readGeminiOutcome,
 	HookEnv:      geminiHookEnv,
+	transcripts:  ".gemini",
 	setup:        &geminiSetup,
 }
 

@@ -31,6 +31,7 @@ var qwenCode = &Dialect{
 	Adapt:       adaptQwen,
 	ReadOutcome: readQwenOutcome,
 	HookEnv:     qwenHookEnv,
+	transcripts: ".qwen",
 	setup:       &qwenSetup,
 }
 
