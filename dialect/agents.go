@@ -108,7 +108,7 @@ func cloneContract(c *grapnel.Contract) *grapnel.Contract {
 func (s *Setup) clone() *Setup {
 	own := *s
 	own.Tops, own.Files, own.Over, own.Unseen = slices.Clone(s.Tops), slices.Clone(s.Files), slices.Clone(s.Over), slices.Clone(s.Unseen)
-	own.Processes = slices.Clone(s.Processes)
+	own.Processes, own.Related = slices.Clone(s.Processes), slices.Clone(s.Related)
 	own.Edits, own.Off = slices.Clone(s.Edits), slices.Clone(s.Off)
 	own.Todo, own.TodoProject = slices.Clone(s.Todo), slices.Clone(s.TodoProject)
 	return &own

@@ -47,6 +47,7 @@ var claudeSetup = Setup{
 	Managed: [3]string{
 		"/etc/claude-code/managed-settings.json", "/Library/Application Support/ClaudeCode/managed-settings.json", "C:/Program Files/ClaudeCode/managed-settings.json",
 	},
+	Related: []string{".claude/settings.local.json"}, Sessions: ".claude/projects",
 	Shape: ShapeGroups, Entry: `{"type": "command", "command": $command, "timeout": $timeout, "onFailure": $closed("block")}`, Unit: time.Second, AskTimeout: askTimeout,
 	Anonymous:   true, // Cursor also runs the hooks in this file
 	ClosedSince: "2.1.295", StrictBefore: "2.1.101",

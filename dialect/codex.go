@@ -36,6 +36,7 @@ var codexSetup = Setup{
 	Processes: []string{"codex", "codex-*", "@openai/codex"},
 	Program:   "codex", User: ".codex/hooks.json", Project: ".codex/hooks.json", MovedBy: "CODEX_HOME", Moves: ".codex",
 	Managed: [3]string{"/etc/codex/hooks.json", "/etc/codex/hooks.json", ""},
+	Related: []string{".codex/config.toml"}, Sessions: ".codex/sessions",
 	// Codex lists an entry under its statusMessage, and as "Unnamed hook" without one (seen live).
 	Shape: ShapeGroups, Entry: `{"type": "command", "command": $command, "timeout": $timeout, "statusMessage": "Grapnel"}`, Unit: time.Second, AskTimeout: askTimeout, Keep: true,
 	Tops: []string{"description", "hooks"}, // seen live

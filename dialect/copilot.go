@@ -50,6 +50,7 @@ var copilot = &Dialect{
 var copilotSetup = Setup{
 	Processes: []string{"copilot", "@github/copilot"},
 	Program:   "copilot", User: ".copilot/hooks/grapnel.json", Project: ".github/hooks/grapnel.json", MovedBy: "COPILOT_HOME", Moves: ".copilot",
+	Related: []string{".copilot/settings.json", ".github/copilot/settings.json", ".github/copilot/settings.local.json"}, Sessions: ".copilot/session-state",
 	Shape: ShapeFlat, Own: true, Top: `"version": 1`, Unit: time.Second, AskTimeout: askTimeout,
 	// No matcher: without one the hook gets all events, and * is an invalid expression for which
 	// Copilot CLI silently skips the hook (seen live).

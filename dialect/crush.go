@@ -54,6 +54,7 @@ var crushSetup = Setup{
 	Processes: []string{"crush", "@charmland/crush"},
 	Program:   "crush", User: ".config/crush/crush.json", Project: "crush.json", MovedBy: "XDG_CONFIG_HOME", Moves: ".config",
 	// No matcher: without one the hook gets all calls, and * is an invalid expression for which
+	Related: []string{".crush.json", ".local/share/crush/crush.json"},
 	// Crush does not start (seen live).
 	Shape: ShapeFlat, Entry: `{"name": $label, "command": $command, "timeout": $timeout}`, Label: "grapnel", Unit: time.Second, AskTimeout: askTimeout,
 	Fold: true, Strict: true,

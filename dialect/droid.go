@@ -45,8 +45,9 @@ var droidSetup = Setup{
 	Program:   "droid", User: ".factory/settings.json", Project: ".factory/settings.json",
 	// A file with only hooks replaces the hooks of the settings, event by event. The second path is
 	// an older location, which Droid reads if the first file is missing.
-	Over:  []string{"hooks.json", "hooks/hooks.json"},
-	Shape: ShapeGroups, Entry: `{"type": "command", "command": $command, "timeout": $timeout}`, Unit: time.Second, AskTimeout: askTimeout, Comments: true,
+	Over:    []string{"hooks.json", "hooks/hooks.json"},
+	Related: []string{".factory/settings.json", ".factory/hooks.json"},
+	Shape:   ShapeGroups, Entry: `{"type": "command", "command": $command, "timeout": $timeout}`, Unit: time.Second, AskTimeout: askTimeout, Comments: true,
 	Off: []Switch{
 		{Path: "hooks.hooksDisabled", Is: "true", Effect: droidOff}, // seen live, in a project too
 		{File: ".factory/hooks.json", Path: "hooksDisabled", Is: "true", Effect: droidOff},

@@ -42,7 +42,8 @@ var geminiSetup = Setup{
 	Processes: []string{"gemini", "@google/gemini-cli"},
 	Program:   "gemini", User: ".gemini/settings.json", Project: ".gemini/settings.json", MovedBy: "GEMINI_CLI_HOME",
 	Managed: [3]string{"/etc/gemini-cli/settings.json", "/Library/Application Support/GeminiCli/settings.json", "C:/ProgramData/gemini-cli/settings.json"},
-	Shape:   ShapeGroups, Entry: `{"type": "command", "name": $label, "command": $command, "timeout": $timeout}`, Unit: time.Millisecond, AskTimeout: askTimeout,
+	Related: []string{"/etc/gemini-cli/system-defaults.json", ".gemini/trustedFolders.json"}, Sessions: ".gemini/tmp",
+	Shape: ShapeGroups, Entry: `{"type": "command", "name": $label, "command": $command, "timeout": $timeout}`, Unit: time.Millisecond, AskTimeout: askTimeout,
 	Comments: true, Vars: true, Matcher: "*",
 	Label: "grapnel", // /hooks disable and hooksConfig.disabled use this name for entries
 	Off: []Switch{ // older versions kept these settings in "hooks" and in "tools"

@@ -41,7 +41,7 @@ var openClaw = &Dialect{
 var openClawSetup = Setup{
 	Processes: []string{"openclaw", "openclaw-*", "node_modules/openclaw"},
 	Program:   "openclaw", User: ".openclaw/openclaw.json", MovedBy: "OPENCLAW_CONFIG_PATH", Moves: ".openclaw/openclaw.json",
-	Shape: ShapePlugin, Comments: true, JSON5: true,
+	Shape: ShapePlugin, Comments: true, JSON5: true, Deadline: openclawDeadline,
 	Edits: []Edit{
 		{Path: "plugins.load.paths", Value: "$dir"},
 		// Without the grant, OpenClaw silently drops hooks of a conversation (seen live).
@@ -66,9 +66,12 @@ var openClawSetup = Setup{
 
 const openclawName = "openclaw"
 
-// openclawBudget is shorter than the plugin's timeout, which is slightly below OpenClaw's 15
-// seconds for blocking hooks.
-const openclawBudget = 12 * time.Second
+// openclawDeadline is slightly below OpenClaw's 15 seconds for blocking hooks, and openclawBudget is
+// shorter than the deadline.
+const (
+	openclawDeadline = 14 * time.Second
+	openclawBudget   = 12 * time.Second
+)
 
 // Reasons why events are not installed.
 const (

@@ -3,6 +3,7 @@ package dialect
 import (
 	"encoding/json"
 	"strings"
+	"time"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/seam"
@@ -41,7 +42,8 @@ var openCodeSetup = Setup{
 	Processes: []string{"opencode", ".opencode", "node_modules/opencode-ai"},
 	Program:   "opencode", User: ".config/opencode/plugins/grapnel.js", Project: ".opencode/plugins/grapnel.js",
 	MovedBy: "XDG_CONFIG_HOME", Moves: ".config",
-	Shape: ShapePlugin, Own: true,
+	Related: []string{".config/opencode/opencode.json", ".config/opencode/opencode.jsonc", "opencode.json", "opencode.jsonc"},
+	Shape:   ShapePlugin, Own: true, Deadline: 58 * time.Second,
 	Unseen: []string{"opencode --pure and OPENCODE_PURE: OpenCode loads no plugins"},
 	Todo: []string{
 		"OpenCode loads plugins when it starts: restart it",

@@ -39,7 +39,8 @@ var qwenSetup = Setup{
 	Processes: []string{"qwen", "@qwen-code/qwen-code"},
 	Program:   "qwen", User: ".qwen/settings.json", Project: ".qwen/settings.json", MovedBy: "QWEN_HOME", Moves: ".qwen",
 	Managed: [3]string{"/etc/qwen-code/settings.json", "", ""},
-	Shape:   ShapeGroups, Entry: `{"type": "command", "name": $label, "command": $command, "timeout": $timeout}`, Label: "grapnel",
+	Related: []string{"/etc/qwen-code/system-defaults.json", ".qwen/trustedFolders.json"}, Sessions: ".qwen/projects",
+	Shape: ShapeGroups, Entry: `{"type": "command", "name": $label, "command": $command, "timeout": $timeout}`, Label: "grapnel",
 	// Whole numbers below 1000 are seconds in newer versions and milliseconds in older ones.
 	// Numbers from 1000 on are milliseconds in all versions (seen live, and documented).
 	Unit: time.Millisecond, AskTimeout: askTimeout, Comments: true, Vars: true,

@@ -3,7 +3,7 @@ package dialect
 import "time"
 
 // A Setup describes where an agent looks for its hooks and the format of an entry. It is data for
-// package install; nothing here reads a file.
+// packages install and doctor; nothing here reads a file.
 type Setup struct {
 	// The agent is installed if Program is on PATH or if Dir exists below the home directory. An
 	// empty Dir means the first directory of User, or the second if the first is .config.
@@ -60,6 +60,10 @@ type Setup struct {
 	// the first free name.
 	Files []string
 
+	// Deadline is how long a plugin waits for a reply, for ShapePlugin. It is longer than the time for
+	// all hooks of an event, and shorter than the agent's own timeout, if it has one.
+	Deadline time.Duration
+
 	// Edits are the changes that a plugin needs in the file that User names, for ShapePlugin; the
 	// plugin is then a directory created by Grapnel. Without Edits, User is the plugin.
 	Edits []Edit
@@ -68,6 +72,14 @@ type Setup struct {
 	// an event replaces the list in that file. An event that is in the first existing one of them
 	// is installed there. The top level of such a file is the object of events.
 	Over []string
+
+	// Related lists further files from which the agent reads hooks, or in which it stores decisions
+	// about hooks, each like Switch.File.
+	Related []string
+
+	// Sessions is a directory, relative to the home directory, into which the agent writes during
+	// each session; empty = unknown. If it has newer files than Grapnel's log, hooks do not run.
+	Sessions string
 
 	Comments  bool // the agent's parser accepts comments
 	JSON5     bool // the parser accepts more than comments; Grapnel does not edit such syntax

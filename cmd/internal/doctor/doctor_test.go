@@ -261,17 +261,17 @@ func TestJudge(t *testing.T) {
 			}}}})
 		}, "trust.hooks", Bad, "switched off", "/hooks", false},
 		"folder not trusted": {dialect.GeminiCLI(), func(t *testing.T, _ *facts, a *agent) {
-			a.layers = append(a.layers, layer{scope: "user", rel: trustedFolders("gemini"), file: "/t", tree: tree(t, `{"/home/ann": "TRUST_FOLDER", "/home/ann/project/": "DO_NOT_TRUST"}`)})
+			a.layers = append(a.layers, layer{scope: "user", rel: ".gemini/trustedFolders.json", file: "/t", tree: tree(t, `{"/home/ann": "TRUST_FOLDER", "/home/ann/project/": "DO_NOT_TRUST"}`)})
 		}, "trust.folder", Bad, "/home/ann/project", "/t", false},
 		"folder unknown": {dialect.GeminiCLI(), func(t *testing.T, _ *facts, a *agent) {
-			a.layers = append(a.layers, layer{scope: "user", rel: trustedFolders("gemini"), tree: tree(t, `{"/home/bob": "TRUST_FOLDER"}`)})
+			a.layers = append(a.layers, layer{scope: "user", rel: ".gemini/trustedFolders.json", tree: tree(t, `{"/home/bob": "TRUST_FOLDER"}`)})
 		}, "trust.folder", Info, "has not been asked yet", "", false},
 		"parent trusted": {dialect.GeminiCLI(), func(t *testing.T, _ *facts, a *agent) {
-			a.layers = append(a.layers, layer{scope: "user", rel: trustedFolders("gemini"), tree: tree(t, `{"/home/ann/other": "TRUST_PARENT"}`)})
+			a.layers = append(a.layers, layer{scope: "user", rel: ".gemini/trustedFolders.json", tree: tree(t, `{"/home/ann/other": "TRUST_PARENT"}`)})
 		}, "trust.folder", Info, "", "", true},
 		"no trust wanted": {dialect.GeminiCLI(), func(t *testing.T, _ *facts, a *agent) {
 			a.layers[0].tree = tree(t, `{"security": {"folderTrust": {"enabled": false}}}`)
-			a.layers = append(a.layers, layer{scope: "user", rel: trustedFolders("gemini")})
+			a.layers = append(a.layers, layer{scope: "user", rel: ".gemini/trustedFolders.json"})
 		}, "trust.folder", Info, "", "", true},
 		"no grant": {dialect.OpenClaw(), func(t *testing.T, _ *facts, a *agent) {
 			a.layers[0].tree = tree(t, `{"plugins":{"entries":{"grapnel":{}}}}`)

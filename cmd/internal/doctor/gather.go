@@ -252,7 +252,7 @@ func (g *gatherer) look(ctx context.Context, ia install.Agent, a *agent) {
 			a.installs = append(a.installs, g.installed(ctx, ia, a, rec))
 		}
 	}
-	if dir := ownFiles[a.Name]; dir != "" && len(a.installs) > 0 && !g.Glance {
+	if dir := ia.Setup.Sessions; dir != "" && len(a.installs) > 0 && !g.Glance {
 		a.lastFile, a.lastUsed = youngest(filepath.Join(g.home, filepath.FromSlash(dir)))
 	}
 	if len(a.installs) > 0 && !g.NoRun {
@@ -285,28 +285,6 @@ func versionOf(ctx context.Context, program string) (version, mute string) {
 	}
 }
 
-// beside lists further files from which agents read hooks, or in which they store decisions about
-// hooks, in the form of Switch.File.
-var beside = map[string][]string{
-	"claude-code":   {".claude/settings.local.json"},
-	"codex":         {".codex/config.toml"},
-	"crush":         {".crush.json", ".local/share/crush/crush.json"},
-	"gemini-cli":    {"/etc/gemini-cli/system-defaults.json", trustedFolders("gemini")},
-	"qwen-code":     {"/etc/qwen-code/system-defaults.json", trustedFolders("qwen")},
-	"copilot-cli":   {".copilot/settings.json", ".github/copilot/settings.json", ".github/copilot/settings.local.json"},
-	"factory-droid": {".factory/settings.json", ".factory/hooks.json"},
-	"opencode":      {".config/opencode/opencode.json", ".config/opencode/opencode.jsonc", "opencode.json", "opencode.jsonc"},
-}
-
-func trustedFolders(agent string) string { return "." + agent + "/trustedFolders.json" }
-
-// ownFiles are directories, relative to the home directory, into which agents write during each
-// session.
-var ownFiles = map[string]string{
-	"claude-code": ".claude/projects", "codex": ".codex/sessions", "gemini-cli": ".gemini/tmp",
-	"copilot-cli": ".copilot/session-state", "qwen-code": ".qwen/projects",
-}
-
 // layers reads the files from which the agent reads hooks and switches.
 func (g *gatherer) layers(a *agent, ia install.Agent) {
 	project := g.Dir
@@ -314,7 +292,7 @@ func (g *gatherer) layers(a *agent, ia install.Agent) {
 		project = "" // its settings are the user's settings
 	}
 	list := ia.Layers(g.home, project, g.system, os.Getenv)
-	for _, rel := range beside[a.Name] {
+	for _, rel := range ia.Setup.Related {
 		if strings.HasPrefix(rel, "/") {
 			list = append(list, install.Layer{Scope: install.Managed, Rel: rel, File: filepath.Join(g.system, rel)})
 			continue

@@ -64,7 +64,7 @@ var (
 		Entry: "#!/bin/sh\n# $marker\nexec $command\n",
 	})
 	plugged = row("plugged", dialect.Setup{
-		User: ".plugged/plugged.json", MovedBy: "PLUGGED_CONFIG", Moves: ".plugged/plugged.json", Shape: dialect.ShapePlugin, Comments: true, JSON5: true,
+		User: ".plugged/plugged.json", MovedBy: "PLUGGED_CONFIG", Moves: ".plugged/plugged.json", Shape: dialect.ShapePlugin, Deadline: time.Second, Comments: true, JSON5: true,
 		Edits: []dialect.Edit{
 			{Path: "plugins.load.paths", Value: "$dir"},
 			{Path: "plugins.entries", Key: "grapnel", Value: `{"enabled": true, "hooks": {"allowConversationAccess": true}}`},
@@ -130,6 +130,9 @@ func TestSetups(t *testing.T) {
 			case dialect.ShapePlugin:
 				if _, ok := shim.Files(a.Name, shim.Options{}); !ok && a.Name != plugged.Name {
 					t.Error("contains no plugin")
+				}
+				if s.Deadline <= 0 {
+					t.Error("the plugin would wait for no reply")
 				}
 			default:
 				entry, err := w.entry(a.Events[0].Native)

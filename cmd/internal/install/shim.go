@@ -62,7 +62,7 @@ func (w Wanted) texts(look look) ([]text, error) {
 // plugin returns the files of a plugin, which package shim creates.
 func (w Wanted) plugin(look look) ([]text, error) {
 	command := append([]string{filepath.ToSlash(w.Hook.Program)}, w.Hook.args(w.Agent, "")...)
-	files, ok := shim.Files(w.Agent.Name, shim.Options{Command: command, Events: w.Events, Closed: w.FailClosed})
+	files, ok := shim.Files(w.Agent.Name, shim.Options{Command: command, Events: w.Events, Closed: w.FailClosed, Deadline: w.Agent.Setup.Deadline})
 	if !ok {
 		return nil, fmt.Errorf("this program contains no plugin for %s", w.Agent.Title)
 	}

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -19,7 +18,6 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
-	"github.com/grapnel-dev/grapnel/cmd/internal/install/shim"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/systems"
 )
@@ -271,7 +269,7 @@ func settingsTable(t *testing.T, a *install.Agent) string {
 			add("the plugin", code("plugins/"+a.Name+"/grapnel")+" below Grapnel's state")
 		}
 		add("command of the plugin", code(command+" "+a.Name+" --id TOKEN --serve"))
-		add("how long the plugin waits", deadline(t, a.Name))
+		add("how long the plugin waits", setup.Deadline.String())
 	} else {
 		add("the command in "+map[bool]string{true: "it", false: "them"}[setup.Own], code(installed))
 		if setup.Unit == 0 && setup.Shape != dialect.ShapeFiles {
@@ -318,24 +316,6 @@ func settingsTable(t *testing.T, a *install.Agent) string {
 		}
 	}
 	return table([]string{"property", a.Title}, append(rows, []string{"`--fail-closed`", failClosed}))
-}
-
-// deadline returns the time that the plugin of an agent waits for grapnel-hook, from the plugin's
-// code.
-func deadline(t *testing.T, agent string) string {
-	t.Helper()
-	files, _ := shim.Files(agent, shim.Options{})
-	for _, text := range files {
-		if found := regexp.MustCompile(`const DEADLINE = (\d+)`).FindSubmatch(text); found != nil {
-			wait, err := time.ParseDuration(string(found[1]) + "ms")
-			if err != nil {
-				t.Fatal(err)
-			}
-			return wait.String()
-		}
-	}
-	t.Fatalf("the plugin of %s has no deadline", agent)
-	return ""
 }
 
 func codes(words []string) []string {

@@ -84,8 +84,11 @@ func run(t *testing.T, agent string, o shim.Options, hook string) *plugin {
 		hook = `exec "$0" "$@"`
 	}
 	o.Command = []string{"/bin/sh", "-c", `echo $$ >>"` + p.root + `/pids"; ` + hook, program, agent, "--root", p.root}
+	d, _ := dialect.FindAgent(agent)
+	if o.Deadline == 0 {
+		o.Deadline = d.Setup().Deadline
+	}
 	if o.Events == nil {
-		d, _ := dialect.FindAgent(agent)
 		for _, row := range d.Events {
 			if row.Install {
 				o.Events = append(o.Events, row.Native)
@@ -653,7 +656,7 @@ func TestOpenClawSync(t *testing.T) {
 // The files contain the given values, for any values.
 func TestFiles(t *testing.T) {
 	t.Parallel()
-	files, ok := shim.Files("opencode", shim.Options{Command: []string{`/a "b"/$EVENTS`}, Closed: true})
+	files, ok := shim.Files("opencode", shim.Options{Command: []string{`/a "b"/$EVENTS`}, Closed: true, Deadline: 58 * time.Second})
 	source := string(files["grapnel.js"])
 	for _, want := range []string{"const COMMAND = [\"/a \\\"b\\\"/$EVENTS\"]\n", "const EVENTS = []\n", "const CLOSED = true\n", "const DEADLINE = 58000\n"} {
 		if !ok || !strings.Contains(source, want) {
