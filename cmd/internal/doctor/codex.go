@@ -15,6 +15,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
+func init() { peculiar["codex"] = codexChecks }
+
 func codexChecks(_ *facts, a *agent) []Finding { return append(codexTrust(a), codexFile(a)...) }
 
 // codexTrust compares the trusted hashes of Codex with the entries of Grapnel. Codex skips an

@@ -1,5 +1,7 @@
 package doctor
 
+func init() { peculiar["copilot-cli"] = copilotFile }
+
 // copilotFile checks the version, because Copilot CLI rejects a file with another one (seen live,
 // 1.0.102).
 func copilotFile(_ *facts, a *agent) []Finding {

@@ -6,6 +6,8 @@ import (
 	"regexp"
 )
 
+func init() { peculiar["crush"] = crushEntries }
+
 // crushEntries finds entries that prevent Crush from starting, because its validation is fatal
 // (seen live, 0.86.0).
 func crushEntries(_ *facts, a *agent) []Finding {

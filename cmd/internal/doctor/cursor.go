@@ -13,6 +13,8 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 )
 
+func init() { peculiar["cursor"] = cursorEntries }
+
 // cursorEntries finds entries that make Cursor silently ignore a whole file, including Grapnel's
 // entries (seen in its engine, 1.0.32).
 func cursorEntries(_ *facts, a *agent) []Finding {

@@ -510,6 +510,16 @@ func TestMemory(t *testing.T) {
 	}
 }
 
+// Each check of one agent is registered under the name of an agent that can be installed.
+func TestPeculiarAgentsExist(t *testing.T) {
+	t.Parallel()
+	for name := range peculiar {
+		if a, err := install.Lookup(name); err != nil || a.Name != name {
+			t.Errorf("a check of %q: %q, %v", name, a.Title, err)
+		}
+	}
+}
+
 // The hashes are from Codex 0.169.0, as its app-server lists them.
 func TestCodexHash(t *testing.T) {
 	t.Parallel()

@@ -7,6 +7,11 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 )
 
+func init() {
+	peculiar["gemini-cli"] = func(f *facts, a *agent) []Finding { return folderTrust(f, a, true) }
+	peculiar["qwen-code"] = func(f *facts, a *agent) []Finding { return folderTrust(f, a, false) }
+}
+
 // folderTrust checks agents that run no hooks in an untrusted folder. asks is whether they ask
 // for trust by default.
 func folderTrust(f *facts, a *agent, asks bool) []Finding {

@@ -7,6 +7,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/installation"
 )
 
+func init() { peculiar["openclaw"] = openclawGrants }
+
 // openclawGrants checks the setting that OpenClaw requires before a plugin may see conversations.
 // Without it, OpenClaw drops the plugin's hooks silently (seen live).
 func openclawGrants(_ *facts, a *agent) []Finding {

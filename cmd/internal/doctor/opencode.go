@@ -6,6 +6,8 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 )
 
+func init() { peculiar["opencode"] = openCodePlugin }
+
 // openCodePlugin judges the plugin for OpenCode 2, which needs a default export. Without one,
 // OpenCode 2 writes a line to its log and runs the agent without the plugin.
 func openCodePlugin(_ *facts, a *agent) []Finding {

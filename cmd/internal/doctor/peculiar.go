@@ -8,18 +8,10 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 )
 
-// peculiar has the checks that are specific to one agent, each in its own file: kinds of trust, and
-// files that prevent it from starting. They run only if Grapnel is installed.
-var peculiar = map[string]func(*facts, *agent) []Finding{
-	"codex":       codexChecks,
-	"copilot-cli": copilotFile,
-	"crush":       crushEntries,
-	"cursor":      cursorEntries,
-	"gemini-cli":  func(f *facts, a *agent) []Finding { return folderTrust(f, a, true) },
-	"openclaw":    openclawGrants,
-	"opencode":    openCodePlugin,
-	"qwen-code":   func(f *facts, a *agent) []Finding { return folderTrust(f, a, false) },
-}
+// peculiar has the checks that are specific to one agent, by its name: kinds of trust, and files that
+// prevent it from starting. They run only if Grapnel is installed. The file of each agent adds its own
+// check, so that a new agent changes no shared file.
+var peculiar = map[string]func(*facts, *agent) []Finding{}
 
 // layer returns the file of a scope that Switch.File would name.
 func (a *agent) layer(scope install.Scope, rel string) *layer {
