@@ -44,6 +44,7 @@ var claudeCode = &Dialect{
 var claudeSetup = Setup{
 	Processes: []string{"claude", "claude/versions", "@anthropic-ai/claude-code", "@anthropic-ai/claude-agent-sdk"},
 	Program:   "claude", User: ".claude/settings.json", Project: ".claude/settings.json", MovedBy: "CLAUDE_CONFIG_DIR", Moves: ".claude",
+	Unattended: "CLAUDE_CODE_ENTRYPOINT=sdk-",
 	Managed: [3]string{
 		"/etc/claude-code/managed-settings.json", "/Library/Application Support/ClaudeCode/managed-settings.json", "C:/Program Files/ClaudeCode/managed-settings.json",
 	},

@@ -14,6 +14,11 @@ type Setup struct {
 	// an editor or its terminal, must not match.
 	Processes []string
 
+	// Unattended names an environment variable that the agent sets for its hooks, and the beginning of
+	// its values in a run without a person, as NAME=BEGINNING. Empty, or if the variable is not set =
+	// the agent's terminal decides.
+	Unattended string
+
 	// User is the file with the user's hooks, relative to the home directory. Project is the file
 	// of a project, relative to its root. Both use slashes on every system. Empty = the agent has
 	// no such layer. For ShapeFiles they are the directories of the files.

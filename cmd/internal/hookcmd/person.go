@@ -77,8 +77,13 @@ func (p *person) patience() time.Duration {
 
 // interactive reports whether a person sits at the terminal of the agent.
 func interactive(agent string) bool {
-	if entry := os.Getenv("CLAUDE_CODE_ENTRYPOINT"); entry != "" && agent == "claude-code" {
-		return !strings.HasPrefix(entry, "sdk-")
+	unattended := ""
+	if d, ok := dialect.FindAgent(agent); ok && d.Setup() != nil {
+		unattended = d.Setup().Unattended
+	}
+	name, beginning, _ := strings.Cut(unattended, "=")
+	if value := os.Getenv(name); value != "" {
+		return !strings.HasPrefix(value, beginning)
 	}
 	found, err := ancestor.Agent()
 	return err == nil && found != nil && found.Interactive()
