@@ -3,6 +3,7 @@ package service
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"os"
@@ -11,10 +12,23 @@ import (
 	"testing"
 	"time"
 
+	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store/storetest"
+	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
 )
+
+// putRecord stores the Record of a firing at a time.
+func putRecord(t *testing.T, s *store.Store, id string, at time.Time) {
+	t.Helper()
+	text, err := json.Marshal(spool.Entry{Record: grapnel.Record{ID: id, Time: at, Agent: "claude-code", Session: "s1", Event: grapnel.ToolBefore, Tool: "Bash"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Put(t.Context(), store.Item{Line: append(text, '\n')}); err != nil {
+		t.Fatal(err)
+	}
+}
 
 // Old Records are removed, also after a night in which the machine slept. Records that only look
 // old because the clock was changed are kept, unless the clock stays that way.
@@ -47,11 +61,7 @@ func TestRetention(t *testing.T) {
 			}
 			defer s.Close()
 			for _, days := range []int{100, 80, 0} {
-				e := storetest.Entry(fmt.Sprint(days))
-				e.Time = begun.clock.Add(-time.Duration(days) * day)
-				if err := s.Put(ctx, store.Item{Line: storetest.Line(e)}); err != nil {
-					t.Fatal(err)
-				}
+				putRecord(t, s, fmt.Sprint(days), begun.clock.Add(-time.Duration(days)*day))
 			}
 			var logs bytes.Buffer
 			d := &daemon{store: s, log: slog.New(slog.NewTextHandler(&logs, nil))}
@@ -104,11 +114,7 @@ func TestLimitsOfPolicies(t *testing.T) {
 	defer s.Close()
 	now := rightNow()
 	for _, days := range []int{80, 20, 0} {
-		e := storetest.Entry(fmt.Sprint(days))
-		e.Time = now.clock.AddDate(0, 0, -days)
-		if err := s.Put(t.Context(), store.Item{Line: storetest.Line(e)}); err != nil {
-			t.Fatal(err)
-		}
+		putRecord(t, s, fmt.Sprint(days), now.clock.AddDate(0, 0, -days))
 	}
 	var logs bytes.Buffer
 	d := &daemon{place: place, store: s, log: slog.New(slog.NewTextHandler(&logs, nil))}

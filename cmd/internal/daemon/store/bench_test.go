@@ -76,7 +76,7 @@ func BenchmarkCount(b *testing.B) {
 			for range 2 {
 				e.Hooks = append(e.Hooks, grapnel.HookRun{Name: fmt.Sprint("hook-", random.IntN(30)), Source: "user", MS: random.ExpFloat64()})
 			}
-			items[i].Line = lineFor(b, e)
+			items[i].Line = lineOf(e)
 		}
 		if err := s.Put(b.Context(), items...); err != nil {
 			b.Fatal(err)

@@ -60,7 +60,7 @@ func TestCountWithSummaries(t *testing.T) {
 		for batch := range slices.Chunk(list, 500) {
 			var items []Item
 			for _, e := range batch {
-				items = append(items, Item{Line: lineFor(t, e)})
+				items = append(items, Item{Line: lineOf(e)})
 			}
 			if err := s.Put(t.Context(), items...); err != nil {
 				t.Fatal(err)

@@ -1,6 +1,6 @@
 //go:build system
 
-package store_test
+package store
 
 import (
 	"bufio"
@@ -15,8 +15,6 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store/storetest"
 	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
@@ -38,7 +36,7 @@ func TestMain(m *testing.M) {
 
 // playPut stores records with a delivery each, and prints each stored ID, until it is killed.
 func playPut(dir, name string) error {
-	s, err := store.Open(dir, nil)
+	s, err := Open(dir, nil)
 	if err != nil {
 		return err
 	}
@@ -48,10 +46,10 @@ func playPut(dir, name string) error {
 		go func() {
 			for i := 0; ; i++ {
 				id := fmt.Sprintf("%s-%d-%d", name, w, i)
-				err := s.Put(context.Background(), store.Item{
-					Line: storetest.Line(storetest.Entry(id)),
+				err := s.Put(context.Background(), Item{
+					Line: lineOf(entry(id)),
 					Jobs: []delivery.Job{{ID: "job-" + id, Record: id, Target: "user::tell", Event: []byte(`{}`)}},
-					Mark: &store.Mark{File: fmt.Sprint(w), Offset: int64(i)},
+					Mark: &Mark{File: fmt.Sprint(w), Offset: int64(i)},
 				})
 				if err != nil {
 					fmt.Fprintln(os.Stderr, err)
@@ -121,7 +119,7 @@ func TestKilled(t *testing.T) {
 		_ = cmd.Wait() // it was killed
 
 		// First like a reader, then like the next daemon.
-		r, err := store.OpenReader(dir)
+		r, err := OpenReader(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -129,7 +127,7 @@ func TestKilled(t *testing.T) {
 		if err := r.Close(); err != nil {
 			t.Error(err)
 		}
-		s, err := store.Open(dir, &store.Options{Note: func(err error) { t.Errorf("round %d: %v", round, err) }})
+		s, err := Open(dir, &Options{Note: func(err error) { t.Errorf("round %d: %v", round, err) }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -148,9 +146,9 @@ func TestKilled(t *testing.T) {
 }
 
 // free checks that a killed process does not block deliveries.
-func free(t *testing.T, s *store.Store) {
+func free(t *testing.T, s *Store) {
 	t.Helper()
-	waiting, err := s.Deliveries(t.Context(), store.DeliveryQuery{State: delivery.Waiting})
+	waiting, err := s.Deliveries(t.Context(), DeliveryQuery{State: delivery.Waiting})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,14 +160,14 @@ func free(t *testing.T, s *store.Store) {
 
 // whole checks that a store is valid and contains the records in told, and that each record has
 // its delivery.
-func whole(t *testing.T, r *store.Reader, acked map[string]bool) {
+func whole(t *testing.T, r *Reader, acked map[string]bool) {
 	t.Helper()
 	report, err := r.Verify(t.Context())
 	if err != nil || !report.OK() {
 		t.Errorf("Verify = %+v, %v", report, err)
 	}
 	there := map[string]bool{}
-	for row, err := range r.Records(t.Context(), store.Query{Lean: true}) {
+	for row, err := range r.Records(t.Context(), Query{Lean: true}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +178,7 @@ func whole(t *testing.T, r *store.Reader, acked map[string]bool) {
 			t.Errorf("%s was put, and is not there", id)
 		}
 	}
-	jobs, err := r.Deliveries(t.Context(), store.DeliveryQuery{})
+	jobs, err := r.Deliveries(t.Context(), DeliveryQuery{})
 	if err != nil || len(jobs) != len(there) {
 		t.Errorf("%d deliveries for %d records, %v", len(jobs), len(there), err)
 	}

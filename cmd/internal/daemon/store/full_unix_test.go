@@ -1,6 +1,6 @@
 //go:build unix
 
-package store_test
+package store
 
 import (
 	"context"
@@ -9,19 +9,16 @@ import (
 	"math"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store/storetest"
 )
 
 // playFull stores records until a file size limit is reached, raises the limit, and continues.
 func playFull(dir, _ string) error {
-	s, err := store.Open(dir, nil)
+	s, err := Open(dir, nil)
 	if err != nil {
 		return err
 	}
 	put := func(i int) error {
-		return s.Put(context.Background(), store.Item{Line: storetest.Line(storetest.Entry(fmt.Sprint(i)))})
+		return s.Put(context.Background(), Item{Line: lineOf(entry(fmt.Sprint(i)))})
 	}
 	kept := 0
 	for size := uint64(300_000); size < 3_000_000; size += 900_000 {

@@ -36,7 +36,7 @@ func TestIDs(t *testing.T) {
 		e.Time = time.Now().UTC()
 		if i%3 == 1 {
 			w.Observe(context.Background(), &e.Record)
-		} else if err := s.Put(t.Context(), Item{Line: lineFor(t, e)}); err != nil {
+		} else if err := s.Put(t.Context(), Item{Line: lineOf(e)}); err != nil {
 			t.Fatal(err)
 		}
 	}

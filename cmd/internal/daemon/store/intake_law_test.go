@@ -97,7 +97,7 @@ func TestIntakeLaw(t *testing.T) {
 			"tear": func(t *rapid.T) {
 				raw(rapid.SampledFrom([]string{"{torn", "\n", "\n\n{}\n", "\x00\x00\x00", `{"id":"`}).Draw(t, "text"))
 			},
-			"glue": func(t *rapid.T) { raw(string(lineFor(t, next()))) }, // directly after the existing text
+			"glue": func(t *rapid.T) { raw(string(lineOf(next()))) }, // directly after the existing text
 			"aside": func(*rapid.T) {
 				f, err := os.OpenFile(current, os.O_APPEND|os.O_WRONLY, 0)
 				if err != nil {
@@ -109,7 +109,7 @@ func TestIntakeLaw(t *testing.T) {
 			},
 			"late": func(t *rapid.T) { // into a file that was put aside, as a complete line, like a slow writer
 				if len(held) > 0 {
-					_, err := held[0].WriteString("\n" + string(lineFor(t, next())))
+					_, err := held[0].WriteString("\n" + string(lineOf(next())))
 					fail(err)
 				}
 			},

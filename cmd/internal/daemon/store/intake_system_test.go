@@ -16,7 +16,7 @@ import (
 
 // TestIntakeChild is the process that TestIntakeKilled kills.
 func TestIntakeChild(t *testing.T) {
-	dir, at, ok := strings.Cut(os.Getenv(roleVar), "|")
+	dir, at, ok := strings.Cut(os.Getenv(intakeVar), "|")
 	if !ok {
 		t.Skip("it is a part of TestIntakeKilled")
 	}
@@ -56,7 +56,7 @@ func TestIntakeChild(t *testing.T) {
 	_ = s.Close()
 }
 
-const roleVar = "GRAPNEL_TEST_INTAKE"
+const intakeVar = "GRAPNEL_TEST_INTAKE"
 
 // The same with a killed process: every written line is in the store once.
 //
@@ -78,7 +78,7 @@ func TestIntakeKilled(t *testing.T) {
 		_ = w.Close()
 		want[id] = true
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestIntakeChild$")
-		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s|%d", roleVar, dir, at))
+		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s|%d", intakeVar, dir, at))
 		out, err := cmd.CombinedOutput()
 		ended := strings.Contains(string(out), "reached the end")
 		if err == nil != ended {

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -28,14 +27,6 @@ func writer(t testing.TB, dir string, opts *spool.Options) *spool.Spool {
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	return s
-}
-
-func lineFor(t interface{ Fatal(...any) }, e spool.Entry) []byte {
-	raw, err := json.Marshal(e)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return append(raw, '\n')
 }
 
 // fresh returns a Record with the current time.
@@ -192,7 +183,7 @@ func TestIntakeFilesMove(t *testing.T) {
 		t.Errorf("a file that somebody writes into is gone: %v", err)
 	}
 	if runtime.GOOS == "linux" {
-		if _, err := late.Write(lineFor(t, fresh("late"))); err != nil {
+		if _, err := late.Write(lineOf(fresh("late"))); err != nil {
 			t.Fatal(err)
 		}
 		once(t, in)
@@ -242,7 +233,7 @@ func TestIntakeFileReplaced(t *testing.T) {
 		t.Helper()
 		var text []byte
 		for i, id := range ids {
-			if text = append(text, lineFor(t, fresh(id))...); i == 0 {
+			if text = append(text, lineOf(fresh(id))...); i == 0 {
 				first = int64(len(text))
 			}
 		}
@@ -266,7 +257,7 @@ func TestIntakeFileReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	once(t, in)
-	appendTo(t, name, string(lineFor(t, fresh("g"))))
+	appendTo(t, name, string(lineOf(fresh("g"))))
 	once(t, in)
 	wantIDs(t, s.Reader, "a", "b", "c", "d", "e", "f", "g")
 	if len(noted) != 1 || !strings.Contains(noted[0], "another program truncated it") {
@@ -350,7 +341,7 @@ func TestIntakePutsAside(t *testing.T) {
 // A torn end is taken in when no writer can complete it.
 func TestIntakeTornEnd(t *testing.T) {
 	t.Parallel()
-	for name, text := range map[string]string{"behind a line": string(lineFor(t, fresh("a"))) + `{"id":"b`, "alone": `{"id":"b`, "whole": strings.TrimSpace(string(lineFor(t, fresh("a"))))} {
+	for name, text := range map[string]string{"behind a line": string(lineOf(fresh("a"))) + `{"id":"b`, "alone": `{"id":"b`, "whole": strings.TrimSpace(string(lineOf(fresh("a"))))} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			spoolDir, storeDir := places(t.TempDir())

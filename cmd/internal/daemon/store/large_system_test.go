@@ -26,7 +26,7 @@ func TestBehind(t *testing.T) {
 	s := openTest(t, t.TempDir(), &Options{unsafe: true})
 	var items []Item
 	for i := range maxBehind + 2*indexBatch {
-		items = append(items, item(t, fmt.Sprint(i)))
+		items = append(items, item(fmt.Sprint(i)))
 	}
 	if err := s.Put(t.Context(), items...); err != nil {
 		t.Fatal(err)
@@ -49,7 +49,7 @@ func TestVerifyGrown(t *testing.T) {
 	for i := range 10 {
 		var items []Item
 		for j := range 300 {
-			items = append(items, item(t, fmt.Sprint(i, "-", j)))
+			items = append(items, item(fmt.Sprint(i, "-", j)))
 		}
 		if err := s.Put(t.Context(), items...); err != nil {
 			t.Fatal(err)

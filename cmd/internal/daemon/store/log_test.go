@@ -67,7 +67,7 @@ func TestLogRead(t *testing.T) {
 	add("d", 6*time.Second)
 	direct := entry("c") // directly into the store
 	direct.Time = at.Add(2 * time.Second)
-	if err := s.Put(context.Background(), Item{Line: lineFor(t, direct)}); err != nil {
+	if err := s.Put(context.Background(), Item{Line: lineOf(direct)}); err != nil {
 		t.Fatal(err)
 	}
 	add("c", 7*time.Second) // only the first of two answers to a firing counts
@@ -143,7 +143,7 @@ func TestLogFollow(t *testing.T) {
 	s := openTest(t, l.Store, nil) // a store that is created later
 	in := &Intake{Spool: l.Spool, Store: s, Grace: time.Nanosecond}
 	once(t, in)
-	if err := s.Put(ctx, Item{Line: lineFor(t, fresh("c"))}); err != nil {
+	if err := s.Put(ctx, Item{Line: lineOf(fresh("c"))}); err != nil {
 		t.Fatal(err)
 	}
 	want("c")
@@ -190,7 +190,7 @@ func TestLogLate(t *testing.T) {
 	write(t, writer(t, l.Spool, nil), "a")
 	for i := range 2 {
 		e := spool.Entry{Late: true, Record: grapnel.Record{ID: "a", Time: time.Now(), Hooks: []grapnel.HookRun{{Name: fmt.Sprint("h", i), Async: true}}}}
-		appendTo(t, filepath.Join(l.Spool, "records.jsonl"), string(lineFor(t, e)))
+		appendTo(t, filepath.Join(l.Spool, "records.jsonl"), string(lineOf(e)))
 	}
 	wantShown(t, l, Query{}, "a", "a", "a")
 	once(t, &Intake{Spool: l.Spool, Store: s})

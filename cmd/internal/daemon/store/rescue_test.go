@@ -90,7 +90,7 @@ func TestFilesRemoved(t *testing.T) {
 				if busy {
 					// First the rows go into a file without a name.
 					for ; s.Condition().Restored == 0 && rows < 100000; rows++ {
-						if err := s.Put(t.Context(), item(t, fmt.Sprint(rows+1))); err != nil {
+						if err := s.Put(t.Context(), item(fmt.Sprint(rows+1))); err != nil {
 							t.Fatal(err)
 						}
 						time.Sleep(5 * time.Millisecond) // more rows only take more time
@@ -175,7 +175,7 @@ func TestFilesNotRestored(t *testing.T) {
 		t.Fatal(err)
 	}
 	await.Until(t, "the loss is noticed", func() bool { return s.Condition().Err != nil })
-	if err := s.Put(t.Context(), item(t, "more")); !errors.Is(err, fs.ErrNotExist) {
+	if err := s.Put(t.Context(), item("more")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Put = %v, want %v", err, fs.ErrNotExist)
 	}
 	if _, err := os.Lstat(filepath.Dir(dir)); !errors.Is(err, fs.ErrNotExist) {
@@ -204,7 +204,7 @@ func TestFilesNoDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	await.Until(t, "the loss is noticed", func() bool { return s.Condition().Err != nil })
-	if err := s.Put(t.Context(), item(t, "more")); !errors.Is(err, errFiles) {
+	if err := s.Put(t.Context(), item("more")); !errors.Is(err, errFiles) {
 		t.Errorf("Put = %v, want %v", err, errFiles)
 	}
 	if err := errors.Join(os.Remove(dir), os.Rename(dir+".away", dir)); err != nil {
@@ -236,7 +236,7 @@ func TestCondition(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Put(t.Context(), item(t, fmt.Sprint(n))); (err != nil) != (n > 0) || (s.Condition().Err != nil) != (n > 0) {
+		if err := s.Put(t.Context(), item(fmt.Sprint(n))); (err != nil) != (n > 0) || (s.Condition().Err != nil) != (n > 0) {
 			t.Errorf("Put = %v, Condition = %+v", err, s.Condition())
 		}
 	}

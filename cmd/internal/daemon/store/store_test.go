@@ -22,21 +22,23 @@ import (
 // entry returns a firing of a shell tool that a hook blocks.
 func entry(id string) spool.Entry {
 	return spool.Entry{Record: grapnel.Record{
-		ID: id, Time: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC), Agent: "claude-code", Session: "s1", Event: grapnel.ToolBefore, Tool: "Bash",
+		ID: id, Time: epoch, Agent: "claude-code", Session: "s1", Event: grapnel.ToolBefore, Tool: "Bash",
 		Decision: grapnel.Block, Hooks: []grapnel.HookRun{{Name: "no-ls", Source: "user", Decision: grapnel.Block, Cause: grapnel.CauseDecision, MS: 0.25}},
-		Reasons: []grapnel.Reason{{Hook: "user::no-ls", Text: "No listing here.", Cause: grapnel.CauseDecision}}, MS: 1.5,
+		Reasons: []grapnel.Reason{{Hook: "user::no-ls", Text: "No listing here, says Zoë.", Cause: grapnel.CauseDecision}}, MS: 1.5,
 		Input: &grapnel.Event{ID: id, Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: "Bash", Input: []byte(`{"command":"ls wintermute"}`)}},
 	}}
 }
 
-func item(t testing.TB, id string) Item {
-	t.Helper()
-	raw, err := json.Marshal(entry(id))
+// lineOf returns the line of an entry in the log.
+func lineOf(e spool.Entry) []byte {
+	raw, err := json.Marshal(e)
 	if err != nil {
-		t.Fatal(err)
+		panic(err) // an Entry has only strings and numbers
 	}
-	return Item{Line: append(raw, '\n')}
+	return append(raw, '\n')
 }
+
+func item(id string) Item { return Item{Line: lineOf(entry(id))} }
 
 // notes collects the calls of Options.Note.
 type notes struct {
@@ -91,7 +93,7 @@ func readerTest(t testing.TB, dir string) *Reader {
 func fill(t testing.TB, s *Store, n int) {
 	t.Helper()
 	for i := range n {
-		if err := s.Put(t.Context(), item(t, fmt.Sprint(i+1))); err != nil {
+		if err := s.Put(t.Context(), item(fmt.Sprint(i+1))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -324,7 +326,7 @@ func TestOpenTells(t *testing.T) {
 	if !strings.Contains(reported.String(), "rows 8 to 10 were missing at the end") {
 		t.Errorf("Note = %q", &reported)
 	}
-	if err := s.Put(t.Context(), item(t, "more")); err != nil {
+	if err := s.Put(t.Context(), item("more")); err != nil {
 		t.Fatal(err)
 	}
 	for row, err := range s.Records(t.Context(), Query{Limit: 1}) {
@@ -414,7 +416,7 @@ func TestBreaks(t *testing.T) {
 		if tries++; tries == 1 {
 			return fmt.Errorf("reading a page: %w", errBroken)
 		}
-		l, err := parse(item(t, "after").Line)
+		l, err := parse(item("after").Line)
 		if err != nil {
 			return err
 		}
@@ -489,7 +491,7 @@ func TestReader(t *testing.T) {
 	s := openTest(t, dir, nil)
 	r := readerTest(t, dir)
 	for i := range 5 {
-		if err := s.Put(t.Context(), item(t, fmt.Sprint(i))); err != nil {
+		if err := s.Put(t.Context(), item(fmt.Sprint(i))); err != nil {
 			t.Fatal(err)
 		}
 		if n := count(t, r); n != i+1 {
@@ -534,14 +536,14 @@ func TestGoesAway(t *testing.T) {
 	why := errors.New("the agent went away")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	done := make(chan error)
-	go func() { done <- s.Put(ctx, item(t, "1")) }()
+	go func() { done <- s.Put(ctx, item("1")) }()
 	cancel(why)
 	if err := <-done; !errors.Is(err, why) {
 		t.Errorf("Put = %v, want %v", err, why)
 	}
 	close(leave)
 	wait.Wait()
-	if err := s.Put(ctx, item(t, "2")); !errors.Is(err, why) {
+	if err := s.Put(ctx, item("2")); !errors.Is(err, why) {
 		t.Errorf("Put = %v, want %v", err, why)
 	}
 	if n := count(t, s.Reader); n != 0 {
@@ -570,7 +572,7 @@ func TestApart(t *testing.T) {
 				}); !errors.Is(err, wrong) {
 					t.Errorf("write = %v", err)
 				}
-			} else if err := s.Put(t.Context(), item(t, fmt.Sprint(i))); err != nil {
+			} else if err := s.Put(t.Context(), item(fmt.Sprint(i))); err != nil {
 				t.Error(err)
 			}
 		})
@@ -603,7 +605,7 @@ func TestFull(t *testing.T) {
 	kept := 10
 	var err error
 	for ; err == nil && kept < 10000; kept++ {
-		err = s.Put(t.Context(), item(t, fmt.Sprint(kept+1)))
+		err = s.Put(t.Context(), item(fmt.Sprint(kept+1)))
 	}
 	if kept--; err == nil || !strings.Contains(err.Error(), "full") {
 		t.Fatalf("Put = %v after %d records, want that it is full", err, kept)

@@ -1,5 +1,5 @@
-// Package deliverytest has an in-memory delivery queue for tests. It passes the suite of package
-// storetest, as every queue does.
+// Package deliverytest is the test suite for delivery queues, [Queue], and has one that is in memory,
+// for other tests.
 package deliverytest
 
 import (

@@ -1,15 +1,11 @@
 package deliverytest
 
-import (
-	"testing"
-
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store/storetest"
-)
+import "testing"
 
 func TestMemory(t *testing.T) {
 	t.Parallel()
-	storetest.Queue(t, func(storetest.TB) storetest.Opened {
+	Queue(t, func(TB) Opened {
 		m := &Memory{}
-		return storetest.Opened{Queue: m, Put: m.Add}
+		return Opened{Queue: m, Put: m.Add}
 	})
 }

@@ -1,11 +1,10 @@
-package storetest
+package store
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -17,102 +16,77 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/stats"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
-// Store is the part of a store that a daemon uses. Package store documents the methods.
-type Store interface {
-	delivery.Queue
-	Put(ctx context.Context, items ...store.Item) error
-	Mark(ctx context.Context, file string) (int64, error)
-	ForgetMark(ctx context.Context, file string) error
-	Records(ctx context.Context, q store.Query) iter.Seq2[store.Row, error]
-	Count(ctx context.Context, since time.Time) (*stats.Counter, error)
-	Deliveries(ctx context.Context, q store.DeliveryQuery) ([]delivery.Job, error)
-	Targets(ctx context.Context) ([]store.Target, error)
-	Retry(ctx context.Context, ids ...string) (int, error)
-	SwitchOn(ctx context.Context, target string) error
-	Prune(ctx context.Context, now time.Time) error
-	Verify(ctx context.Context, heads ...store.Head) (store.Report, error)
-	Subscribe(ctx context.Context) <-chan store.Live
-	Close() error
-}
-
-// Open opens the store with a name. The same name opens the same store again after Close. The
-// store must keep at most 100 Records, for a day.
-type Open func(t *testing.T, name string) Store
-
-// Run runs the tests that every store must pass, except the tests of its queue: see Queue.
-func Run(t *testing.T, open Open) {
-	t.Helper()
-	for name, test := range map[string]func(*testing.T, Open){
-		"Once":       testRecordOnce,
-		"Whole":      testWhole,
-		"Restart":    testRestart,
-		"Filter":     testFilter,
-		"Text":       testText,
-		"Pages":      testPages,
-		"Stats":      testCount,
-		"Deliveries": testDeliveries,
-		"Prune":      testPrune,
-		"Subscribe":  testSubscribe,
-		"Slow":       testSlow,
-		"Callers":    testCallers,
-		"Gone":       testGone,
-		"Closed":     testClosed,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, open)
-		})
-	}
-}
+// epoch is the start time of these tests, and the time of an entry.
+var epoch = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 
 // opened ends the test at every error.
 type opened struct {
-	Store
+	*Store
 	t   *testing.T
 	ctx context.Context
+	dir string
 }
 
-func begin(t *testing.T, open Open) *opened {
+// begin opens a new store that keeps at most 100 Records, for a day.
+func begin(t *testing.T) *opened {
 	t.Helper()
-	return again(t, open, t.Name())
+	return again(t, filepath.Join(t.TempDir(), "store"))
 }
 
-func again(t *testing.T, open Open, name string) *opened {
+// again opens the store in a directory.
+func again(t *testing.T, dir string) *opened {
 	t.Helper()
-	s := &opened{open(t, name), t, context.Background()}
+	s, err := Open(dir, &Options{Limits: Limits{MaxAge: 24 * 60 * 60, MaxRecords: 100}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Errorf("Close: %v", err)
 		}
 	})
-	return s
+	return &opened{s, t, context.Background(), dir}
 }
 
-// Entry returns a firing of a shell tool that a hook blocks.
-func Entry(id string) spool.Entry {
-	return spool.Entry{Record: grapnel.Record{
-		ID: id, Time: epoch, Agent: "claude-code", Session: "s1", Event: grapnel.ToolBefore, Tool: "Bash", Decision: grapnel.Block,
-		Hooks:   []grapnel.HookRun{{Name: "no-ls", Source: "user", Decision: grapnel.Block, Cause: grapnel.CauseDecision, MS: 0.25}},
-		Reasons: []grapnel.Reason{{Hook: "user::no-ls", Text: "No listing here, says Zoë.", Cause: grapnel.CauseDecision}}, MS: 1.5,
-		Input: &grapnel.Event{ID: id, Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: "Bash", Input: []byte(`{"command":"ls wintermute"}`)}},
-	}}
+func job(id, target string) delivery.Job {
+	return delivery.Job{ID: id, Record: "r", Target: target, Session: "s", Event: []byte(`{"kind":"tool.before"}`), Created: epoch, State: delivery.Waiting}
 }
 
-// Line returns the line of an Entry in the log.
-func Line(e spool.Entry) []byte {
-	line, err := json.Marshal(e)
-	if err != nil {
-		panic(err) // an Entry has only strings and numbers
+func ordered(id, target, session string) delivery.Job {
+	j := job(id, target)
+	j.Ordered, j.Session = true, session
+	return j
+}
+
+func delivered(id string) delivery.Result {
+	return delivery.Result{ID: id, State: delivery.Delivered, Status: 200, At: epoch}
+}
+
+// leases leases at most n jobs for a minute, which must be these.
+func (s *opened) leases(at time.Duration, n int, ids ...string) {
+	s.t.Helper()
+	jobs, err := s.Lease(s.ctx, epoch.Add(at), time.Minute, n, nil)
+	var got []string
+	for i := range jobs {
+		got = append(got, jobs[i].ID)
 	}
-	return append(line, '\n')
+	if err != nil || !slices.Equal(got, ids) {
+		s.t.Fatalf("Lease of %d at %v = %v, %v, want %v", n, at, got, err, ids)
+	}
 }
 
-func (s *opened) put(items ...store.Item) {
+func (s *opened) settle(results ...delivery.Result) {
+	s.t.Helper()
+	if err := s.Settle(s.ctx, results); err != nil {
+		s.t.Fatalf("Settle(%+v): %v", results, err)
+	}
+}
+
+func (s *opened) put(items ...Item) {
 	s.t.Helper()
 	if err := s.Put(s.ctx, items...); err != nil {
 		s.t.Fatalf("Put: %v", err)
@@ -122,12 +96,12 @@ func (s *opened) put(items ...store.Item) {
 func (s *opened) line(entries ...spool.Entry) {
 	s.t.Helper()
 	for _, e := range entries {
-		s.put(store.Item{Line: Line(e)})
+		s.put(Item{Line: lineOf(e)})
 	}
 }
 
 // ids returns the IDs of the Records that match a Query.
-func (s *opened) ids(q store.Query) []string {
+func (s *opened) ids(q Query) []string {
 	s.t.Helper()
 	ids := []string{}
 	for row, err := range s.Records(s.ctx, q) {
@@ -139,14 +113,14 @@ func (s *opened) ids(q store.Query) []string {
 	return ids
 }
 
-func (s *opened) want(q store.Query, ids ...string) {
+func (s *opened) want(q Query, ids ...string) {
 	s.t.Helper()
 	if got := s.ids(q); !slices.Equal(got, ids) {
 		s.t.Errorf("Records(%+v) = %v, want %v", q, got, ids)
 	}
 }
 
-func (s *opened) sound(rows int) store.Report {
+func (s *opened) sound(rows int) Report {
 	s.t.Helper()
 	report, err := s.Verify(s.ctx)
 	if err != nil || !report.OK() || report.Rows != rows {
@@ -155,29 +129,30 @@ func (s *opened) sound(rows int) store.Report {
 	return report
 }
 
-func testRecordOnce(t *testing.T, open Open) {
-	s := begin(t, open)
-	first := Entry("1")
+func TestRecordOnce(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
+	first := entry("1")
 	s.line(first, first)
-	s.put(store.Item{Line: Line(first)}, store.Item{Line: Line(first)})
-	second := Entry("1")
+	s.put(Item{Line: lineOf(first)}, Item{Line: lineOf(first)})
+	second := entry("1")
 	second.Decision, second.MS = grapnel.None, 7
 	s.line(second, second)
-	late := Entry("1")
+	late := entry("1")
 	late.Late = true
 	s.line(late, late)
 	late.MS = 9
 	s.line(late)
 	var got []bool
-	for row, err := range s.Records(s.ctx, store.Query{Oldest: true}) {
+	for row, err := range s.Records(s.ctx, Query{Oldest: true}) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		if len(got) == 0 && row.Decision != grapnel.Block {
 			t.Errorf("the second answer replaced the first: %+v", row)
 		}
-		if len(got) == 0 && string(row.Line)+"\n" != string(Line(first)) {
-			t.Errorf("Line = %q, want %q", row.Line, Line(first))
+		if len(got) == 0 && string(row.Line)+"\n" != string(lineOf(first)) {
+			t.Errorf("Line = %q, want %q", row.Line, lineOf(first))
 		}
 		got = append(got, row.Late)
 	}
@@ -187,67 +162,69 @@ func testRecordOnce(t *testing.T, open Open) {
 	if counter, err := s.Count(s.ctx, time.Time{}); err != nil || counter.Totals().Again != 1 || counter.Totals().Firings != 1 {
 		t.Errorf("Count = %+v, %v, want one firing and one other reply", counter.Totals(), err)
 	}
-	s.want(store.Query{ID: "1", Limit: 2}, "1", "1")
-	s.want(store.Query{ID: "2"})
+	s.want(Query{ID: "1", Limit: 2}, "1", "1")
+	s.want(Query{ID: "2"})
 	s.sound(3)
 }
 
-func testWhole(t *testing.T, open Open) {
-	s := begin(t, open)
-	for name, bad := range map[string]store.Item{
-		"torn":       {Line: Line(Entry("x"))[:50]},
-		"no id":      {Line: Line(Entry(""))},
-		"no time":    {Line: Line(spool.Entry{Record: grapnel.Record{ID: "x"}})},
+func TestPutWhole(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
+	for name, bad := range map[string]Item{
+		"torn":       {Line: lineOf(entry("x"))[:50]},
+		"no id":      {Line: lineOf(entry(""))},
+		"no time":    {Line: lineOf(spool.Entry{Record: grapnel.Record{ID: "x"}})},
 		"no object":  {Line: []byte("7\n")},
 		"empty":      {Line: []byte{}},
-		"too long":   {Line: append(slices.Repeat([]byte(" "), 10), []byte(`{"id":"x","time":"2026-03-04T05:06:07Z","agent":"`+strings.Repeat("a", store.MaxLine)+`"}`)...)},
+		"too long":   {Line: append(slices.Repeat([]byte(" "), 10), []byte(`{"id":"x","time":"2026-03-04T05:06:07Z","agent":"`+strings.Repeat("a", MaxLine)+`"}`)...)},
 		"bad job":    {Jobs: []delivery.Job{{ID: "x"}}},
-		"bad mark":   {Mark: &store.Mark{File: "", Offset: 1}},
-		"below zero": {Mark: &store.Mark{File: "f", Offset: -1}},
+		"bad mark":   {Mark: &Mark{File: "", Offset: 1}},
+		"below zero": {Mark: &Mark{File: "f", Offset: -1}},
 	} {
-		good := store.Item{Line: Line(Entry("good")), Jobs: []delivery.Job{job("good", "a")}, Mark: &store.Mark{File: "f", Offset: 1}}
+		good := Item{Line: lineOf(entry("good")), Jobs: []delivery.Job{job("good", "a")}, Mark: &Mark{File: "f", Offset: 1}}
 		err := s.Put(s.ctx, good, bad)
-		if at, ok := errors.AsType[*store.ItemError](err); !ok || at.Item != 1 || bad.Line != nil != errors.Is(err, store.ErrLine) {
+		if at, ok := errors.AsType[*ItemError](err); !ok || at.Item != 1 || bad.Line != nil != errors.Is(err, ErrLine) {
 			t.Errorf("%s: Put = %v", name, err)
 		}
 	}
-	s.want(store.Query{})
-	if jobs, err := s.Deliveries(s.ctx, store.DeliveryQuery{}); err != nil || len(jobs) > 0 {
+	s.want(Query{})
+	if jobs, err := s.Deliveries(s.ctx, DeliveryQuery{}); err != nil || len(jobs) > 0 {
 		t.Errorf("Deliveries = %v, %v, want none", jobs, err)
 	}
 	if at, err := s.Mark(s.ctx, "f"); at != 0 || err != nil {
 		t.Errorf("Mark = %v, %v, want 0", at, err)
 	}
 	s.put()
-	s.put(store.Item{})
+	s.put(Item{})
 	s.sound(0)
 }
 
-func testRestart(t *testing.T, open Open) {
-	s := begin(t, open)
-	s.put(store.Item{Line: Line(Entry("1")), Jobs: []delivery.Job{job("1", "a"), job("2", "a")}, Mark: &store.Mark{File: "f", Offset: 7}})
-	s.put(store.Item{Mark: &store.Mark{File: "f", Offset: 70}}, store.Item{Mark: &store.Mark{File: "g", Offset: 1}})
+func TestRestart(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
+	s.put(Item{Line: lineOf(entry("1")), Jobs: []delivery.Job{job("1", "a"), job("2", "a")}, Mark: &Mark{File: "f", Offset: 7}})
+	s.put(Item{Mark: &Mark{File: "f", Offset: 70}}, Item{Mark: &Mark{File: "g", Offset: 1}})
 	if err := s.ForgetMark(s.ctx, "g"); err != nil {
 		t.Error(err)
 	}
-	q := &queue{t, Opened{Queue: s}}
-	q.want(0, 1, "1")
+	s.leases(0, 1, "1")
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	s = again(t, open, t.Name())
-	s.want(store.Query{}, "1")
+	s = again(t, s.dir)
+	s.want(Query{}, "1")
 	for file, want := range map[string]int64{"f": 70, "g": 0, "unknown": 0} {
 		if got, err := s.Mark(s.ctx, file); got != want || err != nil {
 			t.Errorf("Mark(%s) = %v, %v, want %d", file, got, err, want)
 		}
 	}
-	q = &queue{t, Opened{Queue: s}}
-	q.want(time.Second, 9, "1", "2") // the process that leased one of them has ended
-	q.want(time.Second, 9)
-	q.due(time.Minute + time.Second)
-	s.line(Entry("1"), Entry("2"))
-	s.want(store.Query{}, "2", "1")
+	s.leases(time.Second, 9, "1", "2") // the process that leased one of them has ended
+	s.leases(time.Second, 9)
+	if next, err := s.NextDue(s.ctx); err != nil || !next.Equal(epoch.Add(time.Minute+time.Second)) {
+		t.Errorf("NextDue = %v, %v, want in a minute", next, err)
+	}
+	s.line(entry("1"), entry("2"))
+	s.want(Query{}, "2", "1")
 	s.sound(2)
 }
 
@@ -255,7 +232,7 @@ func testRestart(t *testing.T, open Open) {
 func various() []spool.Entry {
 	var entries []spool.Entry
 	for i := range 40 {
-		e := Entry(fmt.Sprintf("%02d", i))
+		e := entry(fmt.Sprintf("%02d", i))
 		e.Time = epoch.Add(time.Duration(i*7%40) * time.Second)
 		e.Agent = []string{"claude-code", "codex"}[i%2]
 		e.Session = []string{"s1", "s2", "s3"}[i%3]
@@ -281,11 +258,12 @@ func various() []spool.Entry {
 	return entries
 }
 
-func testFilter(t *testing.T, open Open) {
-	s := begin(t, open)
+func TestFilter(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
 	entries := various()
 	s.line(entries...)
-	far := Entry("far")
+	far := entry("far")
 	far.Time = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 	s.line(far)
 	entries = append(entries, far)
@@ -324,17 +302,18 @@ func testFilter(t *testing.T, open Open) {
 		if f.Since.Year() == 9999 {
 			want = []string{"far"} // times that far away are all the same
 		}
-		s.want(store.Query{Filter: f, Oldest: true}, want...)
+		s.want(Query{Filter: f, Oldest: true}, want...)
 		slices.Reverse(want)
-		s.want(store.Query{Filter: f}, want...)
-		s.want(store.Query{Filter: f, Lean: true, Limit: 3}, want[:min(3, len(want))]...)
+		s.want(Query{Filter: f}, want...)
+		s.want(Query{Filter: f, Lean: true, Limit: 3}, want[:min(3, len(want))]...)
 	}
 }
 
-func testText(t *testing.T, open Open) {
-	s := begin(t, open)
+func TestText(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
 	for i := range 30 {
-		e := Entry(fmt.Sprintf("%02d", i))
+		e := entry(fmt.Sprintf("%02d", i))
 		if i%2 == 1 {
 			e.Reasons, e.Hooks[0].Name = nil, "plain"
 			e.Input.Tool.Input = []byte(`{"command":"rm -rf \u002ftmp\/neuromancer\n\"case\"","timeout":120000,"nested":[{"text":"molly"},["deep"]]}`)
@@ -370,14 +349,14 @@ func testText(t *testing.T, open Open) {
 			"x\x00y":            0,
 			"  ":                30,
 		} {
-			if got := len(s.ids(store.Query{Text: text})); got != want {
+			if got := len(s.ids(Query{Text: text})); got != want {
 				t.Errorf("%s: %q finds %d, want %d", when, text, got, want)
 			}
 		}
-		s.want(store.Query{Text: "molly", Limit: 2, Before: 20}, "17", "15")
-		s.want(store.Query{Text: "molly", Oldest: true, After: 20, Filter: spool.Filter{Hook: "plain"}, Limit: 2}, "21", "23")
+		s.want(Query{Text: "molly", Limit: 2, Before: 20}, "17", "15")
+		s.want(Query{Text: "molly", Oldest: true, After: 20, Filter: spool.Filter{Hook: "plain"}, Limit: 2}, "21", "23")
 		for _, text := range []string{"*", `"`, "--", `" "`} {
-			for _, err := range s.Records(s.ctx, store.Query{Text: text}) {
+			for _, err := range s.Records(s.ctx, Query{Text: text}) {
 				if err == nil {
 					t.Errorf("%s: %q finds something", when, text)
 				}
@@ -388,30 +367,31 @@ func testText(t *testing.T, open Open) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	s = again(t, open, t.Name())
+	s = again(t, s.dir)
 	check("after a restart")
 	time.Sleep(time.Second) // for an index that is built later, if there is one
 	check("later")
-	s.line(Entry("more"))
-	s.want(store.Query{Text: "wintermute", Limit: 2}, "more", "28")
+	s.line(entry("more"))
+	s.want(Query{Text: "wintermute", Limit: 2}, "more", "28")
 }
 
-func testPages(t *testing.T, open Open) {
-	s := begin(t, open)
-	var items []store.Item
+func TestPages(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
+	var items []Item
 	var want []string
 	for i := range 400 {
 		id := fmt.Sprintf("%03d", i)
-		items, want = append(items, store.Item{Line: Line(Entry(id))}), append(want, id)
+		items, want = append(items, Item{Line: lineOf(entry(id))}), append(want, id)
 	}
 	s.put(items...)
-	s.want(store.Query{Oldest: true}, want...)
-	s.want(store.Query{Oldest: true, Limit: 300}, want[:300]...)
-	s.want(store.Query{Oldest: true, After: 100, Before: 300}, want[100:299]...)
+	s.want(Query{Oldest: true}, want...)
+	s.want(Query{Oldest: true, Limit: 300}, want[:300]...)
+	s.want(Query{Oldest: true, After: 100, Before: 300}, want[100:299]...)
 	var got []string
 	for before := int64(0); ; {
 		n := len(got)
-		for row, err := range s.Records(s.ctx, store.Query{Before: before, Limit: 33}) {
+		for row, err := range s.Records(s.ctx, Query{Before: before, Limit: 33}) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -425,7 +405,7 @@ func testPages(t *testing.T, open Open) {
 	if !slices.Equal(got, want) {
 		t.Errorf("pages = %v, want %v", got, want)
 	}
-	for _, err := range s.Records(s.ctx, store.Query{}) {
+	for _, err := range s.Records(s.ctx, Query{}) {
 		if err != nil {
 			t.Error(err)
 		}
@@ -433,15 +413,16 @@ func testPages(t *testing.T, open Open) {
 	}
 	ctx, cancel := context.WithCancel(s.ctx)
 	cancel()
-	for _, err := range s.Records(ctx, store.Query{}) {
+	for _, err := range s.Records(ctx, Query{}) {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("Records = %v, want context.Canceled", err)
 		}
 	}
 }
 
-func testCount(t *testing.T, open Open) {
-	s := begin(t, open)
+func TestStats(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
 	for _, e := range various() {
 		s.line(e)
 	}
@@ -459,25 +440,25 @@ func testCount(t *testing.T, open Open) {
 	}
 }
 
-func testDeliveries(t *testing.T, open Open) {
-	s := begin(t, open)
+func TestDeliveries(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
 	a, b, c := job("a", "x"), job("b", "y"), ordered("c", "x", "s2")
 	b.Record, b.Created = "r2", epoch.Add(-time.Hour)
-	s.put(store.Item{Jobs: []delivery.Job{a, b, c, ordered("d", "x", "s2")}})
-	q := &queue{t, Opened{Queue: s}}
-	q.settle(delivered("a"), delivery.Result{ID: "c", State: delivery.Dead, Status: 410, Error: "410 Gone", At: epoch.Add(time.Second), Off: true})
+	s.put(Item{Jobs: []delivery.Job{a, b, c, ordered("d", "x", "s2")}})
+	s.settle(delivered("a"), delivery.Result{ID: "c", State: delivery.Dead, Status: 410, Error: "410 Gone", At: epoch.Add(time.Second), Off: true})
 	for _, c := range []struct {
-		query store.DeliveryQuery
+		query DeliveryQuery
 		want  []string
 	}{
-		{store.DeliveryQuery{}, []string{"d", "c", "b", "a"}},
-		{store.DeliveryQuery{Limit: 2}, []string{"d", "c"}},
-		{store.DeliveryQuery{State: delivery.Waiting}, []string{"d", "b"}},
-		{store.DeliveryQuery{Target: "x", State: delivery.Dead}, []string{"c"}},
-		{store.DeliveryQuery{Session: "s2"}, []string{"d", "c"}},
-		{store.DeliveryQuery{ID: "a"}, []string{"a"}},
-		{store.DeliveryQuery{Record: "r2"}, []string{"b"}},
-		{store.DeliveryQuery{ID: "z"}, nil},
+		{DeliveryQuery{}, []string{"d", "c", "b", "a"}},
+		{DeliveryQuery{Limit: 2}, []string{"d", "c"}},
+		{DeliveryQuery{State: delivery.Waiting}, []string{"d", "b"}},
+		{DeliveryQuery{Target: "x", State: delivery.Dead}, []string{"c"}},
+		{DeliveryQuery{Session: "s2"}, []string{"d", "c"}},
+		{DeliveryQuery{ID: "a"}, []string{"a"}},
+		{DeliveryQuery{Record: "r2"}, []string{"b"}},
+		{DeliveryQuery{ID: "z"}, nil},
 	} {
 		jobs, err := s.Deliveries(s.ctx, c.query)
 		var got []string
@@ -488,23 +469,23 @@ func testDeliveries(t *testing.T, open Open) {
 			t.Errorf("Deliveries(%+v) = %v, %v, want %v", c.query, got, err, c.want)
 		}
 	}
-	targets := func(want ...store.Target) {
+	targets := func(want ...Target) {
 		t.Helper()
 		got, err := s.Targets(s.ctx)
 		if diff := gocmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("Targets differ (- want + got): %v\n%s", err, diff)
 		}
 	}
-	y := store.Target{Name: "y", Waiting: 1, Oldest: epoch.Add(-time.Hour)}
-	targets(store.Target{Name: "x", Off: true, Since: epoch.Add(time.Second), Why: "410 Gone", Waiting: 1, Dead: 1, Delivered: 1, Oldest: epoch}, y)
+	y := Target{Name: "y", Waiting: 1, Oldest: epoch.Add(-time.Hour)}
+	targets(Target{Name: "x", Off: true, Since: epoch.Add(time.Second), Why: "410 Gone", Waiting: 1, Dead: 1, Delivered: 1, Oldest: epoch}, y)
 
-	if err := s.SwitchOn(s.ctx, "z"); !errors.Is(err, store.ErrNoTarget) {
+	if err := s.SwitchOn(s.ctx, "z"); !errors.Is(err, ErrNoTarget) {
 		t.Errorf("SwitchOn of an unknown target = %v", err)
 	}
 	if err := errors.Join(s.SwitchOn(s.ctx, "x"), s.SwitchOn(s.ctx, "x"), s.SwitchOn(s.ctx, "y")); err != nil {
 		t.Error(err)
 	}
-	targets(store.Target{Name: "x", Waiting: 1, Dead: 1, Delivered: 1, Oldest: epoch}, y)
+	targets(Target{Name: "x", Waiting: 1, Dead: 1, Delivered: 1, Oldest: epoch}, y)
 
 	// A job that is tried again takes its old position.
 	for i, want := range []int{1, 0} {
@@ -516,21 +497,22 @@ func testDeliveries(t *testing.T, open Open) {
 	if err != nil || len(jobs) != 1 || jobs[0].ID != "c" || jobs[0].Tries != 0 || !jobs[0].Ended.IsZero() {
 		t.Errorf("Lease = %+v, %v, want c from the start", jobs, err)
 	}
-	q.settle(delivered("c"))
-	q.want(time.Second, 9, "b", "d")
+	s.settle(delivered("c"))
+	s.leases(time.Second, 9, "b", "d")
 }
 
-func testPrune(t *testing.T, open Open) {
-	s := begin(t, open)
+func TestPrune(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
 	now := epoch.Add(48 * time.Hour)
 	var ids []string
 	at := func(id string, age time.Duration, jobs ...delivery.Job) {
-		e := Entry(id)
+		e := entry(id)
 		e.Time = now.Add(-age)
 		for i := range jobs {
 			jobs[i].Record = id
 		}
-		s.put(store.Item{Line: Line(e), Jobs: jobs})
+		s.put(Item{Line: lineOf(e), Jobs: jobs})
 		ids = append(ids, id)
 	}
 	at("old", 25*time.Hour)
@@ -542,16 +524,15 @@ func testPrune(t *testing.T, open Open) {
 	at("old behind a young one", 25*time.Hour)
 	lone := job("lone", "a")
 	lone.Record = "nowhere"
-	s.put(store.Item{Jobs: []delivery.Job{lone, job("lone2", "a")}})
-	q := &queue{t, Opened{Queue: s}}
-	q.settle(delivered("j1"), delivery.Result{ID: "j2", State: delivery.Dead, At: epoch}, delivered("lone"))
+	s.put(Item{Jobs: []delivery.Job{lone, job("lone2", "a")}})
+	s.settle(delivered("j1"), delivery.Result{ID: "j2", State: delivery.Dead, At: epoch}, delivered("lone"))
 	head := s.sound(7).Head
 	if err := s.Prune(s.ctx, now); err != nil {
 		t.Fatal(err)
 	}
-	s.want(store.Query{Oldest: true}, "edge", "old behind a young one")
-	s.want(store.Query{Oldest: true, Text: "wintermute"}, "edge", "old behind a young one")
-	jobs, err := s.Deliveries(s.ctx, store.DeliveryQuery{})
+	s.want(Query{Oldest: true}, "edge", "old behind a young one")
+	s.want(Query{Oldest: true, Text: "wintermute"}, "edge", "old behind a young one")
+	jobs, err := s.Deliveries(s.ctx, DeliveryQuery{})
 	if err != nil || len(jobs) != 2 || jobs[0].ID != "lone2" || jobs[1].ID != "j3" {
 		t.Errorf("Deliveries = %+v, %v, want the waiting ones", jobs, err)
 	}
@@ -568,12 +549,12 @@ func testPrune(t *testing.T, open Open) {
 	if again := s.sound(2); again.Head != report.Head {
 		t.Errorf("Verify = %+v, want no removal if no row was old", again)
 	}
-	q.settle(delivered("j3"))
+	s.settle(delivered("j3"))
 	if err := s.Prune(s.ctx, now.Add(30*time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	s.want(store.Query{})
-	if jobs, err := s.Deliveries(s.ctx, store.DeliveryQuery{}); err != nil || len(jobs) != 1 {
+	s.want(Query{})
+	if jobs, err := s.Deliveries(s.ctx, DeliveryQuery{}); err != nil || len(jobs) != 1 {
 		t.Errorf("Deliveries = %+v, %v, want the waiting one", jobs, err)
 	}
 	report = s.sound(0)
@@ -584,21 +565,21 @@ func testPrune(t *testing.T, open Open) {
 		t.Errorf("Verify with a removed head = %+v, %v, want it to be unknown", report, err)
 	}
 	// Prune by number of Records, in several batches.
-	var items []store.Item
+	var items []Item
 	for i := range 700 {
-		e := Entry(fmt.Sprintf("n%03d", i))
+		e := entry(fmt.Sprintf("n%03d", i))
 		e.Time = now
-		items = append(items, store.Item{Line: Line(e)})
+		items = append(items, Item{Line: lineOf(e)})
 	}
 	s.put(items...)
-	s.put(store.Item{Jobs: []delivery.Job{{ID: "held", Record: "n007", Target: "a", Session: "s"}}})
+	s.put(Item{Jobs: []delivery.Job{{ID: "held", Record: "n007", Target: "a", Session: "s"}}})
 	if err := s.Prune(s.ctx, now); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.ids(store.Query{Oldest: true}); len(got) != 100 || got[0] != "n600" {
+	if got := s.ids(Query{Oldest: true}); len(got) != 100 || got[0] != "n600" {
 		t.Errorf("Records = %v, want the newest 100", got)
 	}
-	if jobs, err := s.Deliveries(s.ctx, store.DeliveryQuery{ID: "held"}); err != nil || len(jobs) != 1 {
+	if jobs, err := s.Deliveries(s.ctx, DeliveryQuery{ID: "held"}); err != nil || len(jobs) != 1 {
 		t.Errorf("Deliveries = %+v, %v, want the delivery of a removed Record to be waiting still", jobs, err)
 	}
 	if report := s.sound(100); len(report.Removed) != 3 || report.Removed[2].Reason != "number" {
@@ -607,21 +588,22 @@ func testPrune(t *testing.T, open Open) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	s = again(t, open, t.Name())
-	s.line(Entry("after"))
+	s = again(t, s.dir)
+	s.line(entry("after"))
 	s.sound(101)
 }
 
-func testSubscribe(t *testing.T, open Open) {
-	s := begin(t, open)
-	s.line(Entry("before"))
+func TestSubscribe(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
+	s.line(entry("before"))
 	ctx, cancel := context.WithCancel(s.ctx)
 	defer cancel()
 	live, other := s.Subscribe(ctx), s.Subscribe(s.ctx)
 	for i := range 20 {
-		s.line(Entry(fmt.Sprint(i)), Entry(fmt.Sprint(i)))
-		for _, ch := range []<-chan store.Live{live, other} {
-			if got := <-ch; got.ID != fmt.Sprint(i) || got.Dropped != 0 || got.Seq != int64(i)+2 || string(got.Line)+"\n" != string(Line(Entry(got.ID))) {
+		s.line(entry(fmt.Sprint(i)), entry(fmt.Sprint(i)))
+		for _, ch := range []<-chan Live{live, other} {
+			if got := <-ch; got.ID != fmt.Sprint(i) || got.Dropped != 0 || got.Seq != int64(i)+2 || string(got.Line)+"\n" != string(lineOf(entry(got.ID))) {
 				t.Fatalf("row %d = %+v", i, got)
 			}
 		}
@@ -641,14 +623,15 @@ func testSubscribe(t *testing.T, open Open) {
 	}
 }
 
-func testSlow(t *testing.T, open Open) {
-	s := begin(t, open)
+func TestSlowSubscriber(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
 	const rows = 2500
 	live := s.Subscribe(t.Context())
 	for i := 0; i < rows; i += 500 {
-		var items []store.Item
+		var items []Item
 		for j := range 500 {
-			items = append(items, store.Item{Line: Line(Entry(fmt.Sprint(i + j)))})
+			items = append(items, Item{Line: lineOf(entry(fmt.Sprint(i + j)))})
 		}
 		s.put(items...)
 	}
@@ -666,18 +649,19 @@ func testSlow(t *testing.T, open Open) {
 	}
 }
 
-func testCallers(t *testing.T, open Open) {
-	s := begin(t, open)
+func TestCallers(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
 	var wait sync.WaitGroup
 	for w := range 32 {
 		wait.Go(func() {
 			for i := range 20 {
 				id := fmt.Sprintf("%d-%d", w, i)
-				if err := s.Put(s.ctx, store.Item{Line: Line(Entry(id)), Jobs: []delivery.Job{job(id, "a")}, Mark: &store.Mark{File: fmt.Sprint(w), Offset: int64(i)}}); err != nil {
+				if err := s.Put(s.ctx, Item{Line: lineOf(entry(id)), Jobs: []delivery.Job{job(id, "a")}, Mark: &Mark{File: fmt.Sprint(w), Offset: int64(i)}}); err != nil {
 					t.Error(err)
 				}
 				if w%16 == i {
-					if got := s.ids(store.Query{Limit: 1, Text: "wintermute"}); len(got) != 1 {
+					if got := s.ids(Query{Limit: 1, Text: "wintermute"}); len(got) != 1 {
 						t.Errorf("no record exists after Put")
 					}
 				}
@@ -685,14 +669,15 @@ func testCallers(t *testing.T, open Open) {
 		})
 	}
 	wait.Wait()
-	if got := s.ids(store.Query{Lean: true}); len(got) != 32*20 {
+	if got := s.ids(Query{Lean: true}); len(got) != 32*20 {
 		t.Errorf("%d records, want %d", len(got), 32*20)
 	}
 	s.sound(32 * 20)
 }
 
-func testGone(t *testing.T, open Open) {
-	s := begin(t, open)
+func TestCallersGone(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
 	ctx, cancel := context.WithCancel(s.ctx)
 	var wait sync.WaitGroup
 	var mu sync.Mutex
@@ -701,7 +686,7 @@ func testGone(t *testing.T, open Open) {
 		wait.Go(func() {
 			for i := range 1000 {
 				id := fmt.Sprintf("%d-%d", w, i)
-				err := s.Put(ctx, store.Item{Line: Line(Entry(id))}, store.Item{Line: Line(Entry(id + "+"))})
+				err := s.Put(ctx, Item{Line: lineOf(entry(id))}, Item{Line: lineOf(entry(id + "+"))})
 				if err != nil {
 					if !errors.Is(err, context.Canceled) {
 						t.Error(err)
@@ -718,7 +703,7 @@ func testGone(t *testing.T, open Open) {
 	cancel()
 	wait.Wait()
 	// An error means that nothing was stored, and nil that everything was.
-	got := s.ids(store.Query{Lean: true})
+	got := s.ids(Query{Lean: true})
 	for _, id := range got {
 		if !kept[id] {
 			t.Errorf("%s exists, but Put returned an error", id)
@@ -729,17 +714,18 @@ func testGone(t *testing.T, open Open) {
 	}
 }
 
-func testClosed(t *testing.T, open Open) {
-	s := begin(t, open)
+func TestClosed(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
 	var wait sync.WaitGroup
 	var mu sync.Mutex
 	kept := 0
 	for w := range 16 {
 		wait.Go(func() {
 			for i := 0; ; i++ {
-				err := s.Put(s.ctx, store.Item{Line: Line(Entry(fmt.Sprintf("%d-%d", w, i)))})
+				err := s.Put(s.ctx, Item{Line: lineOf(entry(fmt.Sprintf("%d-%d", w, i)))})
 				if err != nil {
-					if !errors.Is(err, store.ErrClosed) {
+					if !errors.Is(err, ErrClosed) {
 						t.Error(err)
 					}
 					return
@@ -755,6 +741,6 @@ func testClosed(t *testing.T, open Open) {
 		t.Error(err)
 	}
 	wait.Wait()
-	s = again(t, open, t.Name())
+	s = again(t, s.dir)
 	s.sound(kept)
 }

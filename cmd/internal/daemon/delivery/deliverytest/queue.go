@@ -1,12 +1,4 @@
-// Package storetest is the test suite for stores and delivery queues. An implementation runs it
-// in its own test:
-//
-//	func TestStore(t *testing.T) {
-//		storetest.Run(t, func(t *testing.T, dir string) storetest.Store { ... })
-//	}
-//
-// An implementation that only stores deliveries runs [Queue].
-package storetest
+package deliverytest
 
 import (
 	"context"
