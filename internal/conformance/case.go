@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,9 +15,13 @@ import (
 // A Case is one promise: an action and its expected result.
 type Case struct {
 	frame
+	File string
+	// Play runs a case of another format and compares the result. An error means that there is
+	// nothing to compare, and a Skip that the case cannot run here. nil = the kind decides.
+	Play func(ctx context.Context) ([]Diff, error)
+
 	body map[string]json.RawMessage // the members of the case's kind
-	file string
-	err  error // why it cannot run
+	err  error                      // why it cannot run
 
 	names func(b *bench) namesake // see plan
 }
@@ -67,7 +72,7 @@ func Load(paths ...string) ([]Case, error) {
 			return nil, fmt.Errorf("cannot read cases: %s: %w", file, err)
 		}
 		for i := range more {
-			more[i].file = file
+			more[i].File = file
 		}
 		cases = append(cases, more...)
 	}

@@ -5,7 +5,8 @@
 //	cases, err := conformance.Load("conformance/vectors")
 //	results := conformance.Run(ctx, cases, &conformance.Options{Gaps: gaps})
 //
-// The command in cmd/vectors does the same from a shell.
+// The command in cmd/vectors does the same from a shell. Vectors of the Agent Hooks Specification
+// run here, too: package agenthooks makes cases of them.
 //
 // A file is an array of cases, or an object with a list of cases under "cases". Each case has
 // an id, a dialect (its system; a file that names no dialect is a suite), a kind (the action,
@@ -54,8 +55,13 @@ type Status string
 const (
 	Passed  Status = "passed"
 	Failed  Status = "failed"
-	Skipped Status = "skipped" // it failed, and a Gap covers it
+	Skipped Status = "skipped" // it failed, and a Gap covers it; or it cannot run here
 )
+
+// A Skip is the error of Case.Play for a case that cannot run here. Its text is the reason.
+type Skip string
+
+func (s Skip) Error() string { return string(s) }
 
 // A Result is the result of one case.
 type Result struct {
@@ -66,7 +72,7 @@ type Result struct {
 	Status     Status `json:"status"`
 	Law        string `json:"law,omitempty"`         // if passed: why Grapnel differs on purpose
 	EngineOnly bool   `json:"engine_only,omitempty"` // if passed: the public package of its system cannot express it
-	Gap        string `json:"gap,omitempty"`         // if skipped: the gap's reason
+	Gap        string `json:"gap,omitempty"`         // if skipped: the reason
 	Error      string `json:"error,omitempty"`       // if failed: why there is nothing to compare
 	Diffs      []Diff `json:"diffs,omitempty"`       // if failed: the differences
 	File       string `json:"file,omitempty"`
@@ -169,13 +175,17 @@ func Run(ctx context.Context, cases []Case, opts *Options) []Result {
 
 // run runs one case and sets the status of its Result.
 func (o *Options) run(ctx context.Context, c *Case) Result {
-	r := Result{ID: c.ID, Name: c.Name, Dialect: c.Dialect, Kind: c.Kind, File: c.file, Status: Passed}
+	r := Result{ID: c.ID, Name: c.Name, Dialect: c.Dialect, Kind: c.Kind, File: c.File, Status: Passed}
 	begun := time.Now()
 	diffs, err := o.try(ctx, c)
 	if errors.Is(err, errNotExpressible) {
 		r.EngineOnly, err = true, nil
 	}
 	r.MS = time.Since(begun).Milliseconds()
+	if skip, ok := errors.AsType[Skip](err); ok {
+		r.Status, r.Gap = Skipped, string(skip)
+		return r
+	}
 	passed := err == nil && len(diffs) == 0
 	gap := slices.IndexFunc(o.Gaps, func(g Gap) bool { return g.Covers(c) })
 	switch {
@@ -205,9 +215,13 @@ func (o *Options) try(ctx context.Context, c *Case) ([]Diff, error) {
 	if c.err != nil {
 		return nil, c.err
 	}
-	run := handlerOf(c.Dialect, c.Kind)
+	run := c.Play
 	if run == nil {
-		return nil, fmt.Errorf("unknown kind %q of dialect %q", c.Kind, c.Dialect)
+		handler := handlerOf(c.Dialect, c.Kind)
+		if handler == nil {
+			return nil, fmt.Errorf("unknown kind %q of dialect %q", c.Kind, c.Dialect)
+		}
+		run = func(ctx context.Context) ([]Diff, error) { return handler(ctx, c) }
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.Deadline)
 	defer cancel()
@@ -224,7 +238,7 @@ func (o *Options) try(ctx context.Context, c *Case) ([]Diff, error) {
 			}
 			done <- end
 		}()
-		end.diffs, end.err = run(ctx, c)
+		end.diffs, end.err = run(ctx)
 	}()
 	select {
 	case end := <-done:

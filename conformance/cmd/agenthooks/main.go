@@ -19,42 +19,30 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"regexp"
 	"strings"
 	"text/tabwriter"
 
 	adapter "github.com/grapnel-dev/grapnel/host/agenthooks"
+	"github.com/grapnel-dev/grapnel/internal/conformance"
 	"github.com/grapnel-dev/grapnel/internal/conformance/agenthooks"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	failed, err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-	case err != nil:
-		fmt.Fprintf(os.Stderr, "agenthooks: error: %v\n", err)
-		os.Exit(2)
-	case failed:
-		os.Exit(1)
-	}
-}
+func main() { conformance.Main("agenthooks", run) }
 
 // run runs the vectors that the arguments name. It returns an error if the arguments are wrong
 // or the results cannot be printed.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) (failed bool, err error) {
+func run(ctx context.Context, args []string) (failed bool, err error) {
 	var opts agenthooks.Options
+	var only *regexp.Regexp
 	flags := flag.NewFlagSet("agenthooks", flag.ContinueOnError)
-	flags.SetOutput(stderr)
 	flags.Usage = func() {
-		fmt.Fprintln(stderr, "usage: agenthooks [--json] [--run RE] [--posture continue|terminate] [--caps LIST] DIR")
+		fmt.Fprintln(os.Stderr, "usage: agenthooks [--json] [--run RE] [--posture continue|terminate] [--caps LIST] DIR")
 		flags.PrintDefaults()
 	}
 	asJSON := flags.Bool("json", false, "print the declaration and each part as one line of JSON")
 	flags.Func("run", "run only vectors with an id that matches this `RE`", func(pattern string) (err error) {
-		opts.Only, err = regexp.Compile(pattern)
+		only, err = regexp.Compile(pattern)
 		return err
 	})
 	flags.Func("posture", "declare this `posture` for host failures at a tool: continue (default) or terminate", func(text string) error {
@@ -78,28 +66,24 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (failed b
 		flags.Usage()
 		return false, fmt.Errorf("want one directory, got %d", flags.NArg())
 	}
-	vectors, err := agenthooks.Load(flags.Arg(0))
+	cases, err := agenthooks.Load(flags.Arg(0), &opts)
 	if err != nil {
 		return false, err
 	}
-	results := append(agenthooks.Run(ctx, vectors, &opts), agenthooks.Golden(flags.Arg(0), opts.Only)...)
+	results := conformance.Run(ctx, cases, &conformance.Options{Only: only})
 	if len(results) == 0 {
 		return false, fmt.Errorf("no matching vector in %s", flags.Arg(0))
 	}
-	parts := agenthooks.Parts(results)
 	write := writeText
 	if *asJSON {
 		write = writeJSON
 	}
-	if err := write(stdout, parts, agenthooks.Declare(&opts)); err != nil {
+	if err := write(os.Stdout, agenthooks.Parts(results), agenthooks.Declare(&opts)); err != nil {
 		return false, fmt.Errorf("cannot print the results: %w", err)
 	}
-	var all agenthooks.Part
-	for _, p := range parts {
-		all.Passed, all.Failed, all.Skipped = all.Passed+p.Passed, all.Failed+p.Failed, all.Skipped+p.Skipped
-	}
-	_, err = fmt.Fprintf(stdout, "%d passed, %d failed, %d skipped\n", all.Passed, all.Failed, all.Skipped)
-	return all.Failed > 0, err
+	count := conformance.CountOf(results)
+	_, err = fmt.Println(count)
+	return count.Failed > 0, err
 }
 
 func writeJSON(w io.Writer, parts []agenthooks.Part, declared agenthooks.Declaration) error {

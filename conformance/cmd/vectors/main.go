@@ -17,7 +17,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/signal"
 	"regexp"
 
 	"github.com/grapnel-dev/grapnel/internal/conformance"
@@ -25,27 +24,16 @@ import (
 
 func main() {
 	slog.SetDefault(slog.New(slog.DiscardHandler)) // many cases have hooks that fail
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	failed, err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-	case err != nil:
-		fmt.Fprintf(os.Stderr, "vectors: error: %v\n", err)
-		os.Exit(2)
-	case failed:
-		os.Exit(1)
-	}
+	conformance.Main("vectors", run)
 }
 
 // run runs the cases that the arguments name. It returns an error if the arguments are wrong or
 // the results cannot be printed.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) (failed bool, err error) {
+func run(ctx context.Context, args []string) (failed bool, err error) {
 	var opts conformance.Options
 	flags := flag.NewFlagSet("vectors", flag.ContinueOnError)
-	flags.SetOutput(stderr)
 	flags.Usage = func() {
-		fmt.Fprintln(stderr, "usage: vectors [--json] [--run RE] [--gaps FILE] DIR...")
+		fmt.Fprintln(os.Stderr, "usage: vectors [--json] [--run RE] [--gaps FILE] DIR...")
 		flags.PrintDefaults()
 	}
 	asJSON := flags.Bool("json", false, "print each result as one line of JSON")
@@ -78,15 +66,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (failed b
 	if *asJSON {
 		write = writeJSON
 	}
-	count := map[conformance.Status]int{}
 	for i := range results {
-		count[results[i].Status]++
-		if err := write(stdout, &results[i]); err != nil {
+		if err := write(os.Stdout, &results[i]); err != nil {
 			return false, fmt.Errorf("cannot print the results: %w", err)
 		}
 	}
-	_, err = fmt.Fprintf(stdout, "%d passed, %d failed, %d skipped\n", count[conformance.Passed], count[conformance.Failed], count[conformance.Skipped])
-	return count[conformance.Failed] > 0, err
+	count := conformance.CountOf(results)
+	_, err = fmt.Println(count)
+	return count.Failed > 0, err
 }
 
 func writeJSON(w io.Writer, r *conformance.Result) error {

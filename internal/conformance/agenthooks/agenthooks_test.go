@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/host/agenthooks"
+	"github.com/grapnel-dev/grapnel/internal/conformance"
 )
 
 const ownVectors = "testdata/vectors"
@@ -16,13 +17,13 @@ const ownVectors = "testdata/vectors"
 // Our own vectors pass with both postures.
 func TestVectors(t *testing.T) {
 	t.Parallel()
-	vectors, err := Load(ownVectors)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, posture := range []agenthooks.Posture{agenthooks.Continue, agenthooks.Terminate} {
-		for _, r := range Run(t.Context(), vectors, &Options{Posture: posture}) {
-			if r.Status != Passed {
+		cases, err := Load(ownVectors, &Options{Posture: posture})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range conformance.Run(t.Context(), cases, nil) {
+			if r.Status != conformance.Passed {
 				t.Errorf("%s: %s%s", posture, r.Status, r.String())
 			}
 		}
@@ -32,24 +33,24 @@ func TestVectors(t *testing.T) {
 // The golden identities come from another implementation in another language.
 func TestGolden(t *testing.T) {
 	t.Parallel()
-	results := Golden(ownVectors, nil)
+	results := conformance.Run(t.Context(), golden(ownVectors), nil)
 	if len(results) < 18 {
 		t.Fatalf("%d results", len(results))
 	}
 	for _, r := range results {
-		if r.Status != Passed || r.Law != "" {
+		if r.Status != conformance.Passed || r.Law != "" {
 			t.Error(r.String())
 		}
 	}
 }
 
-func reload(t *testing.T, file string) Vector {
+func reload(t *testing.T, file string) vector {
 	t.Helper()
 	raw, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := Vector{file: file}
+	v := vector{file: file}
 	if err := strict(raw, &v); err != nil {
 		t.Fatal(err)
 	}
@@ -100,18 +101,18 @@ func TestBrokenVectors(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "AH-CTK-001.json"), []byte(raw), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		vectors, err := Load(dir)
+		cases, err := Load(dir, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := Run(t.Context(), vectors, nil)[0]
+		r := conformance.Run(t.Context(), cases, nil)[0]
 		if c.want == "" {
-			if r.Status != Passed {
+			if r.Status != conformance.Passed {
 				t.Errorf("%s: %s", c.now, r.String())
 			}
 			continue
 		}
-		if r.Status != Failed || !strings.Contains(r.Error, c.want) {
+		if r.Status != conformance.Failed || !strings.Contains(r.Error, c.want) {
 			t.Errorf("%s: %+v, want an error with %q", c.now, r, c.want)
 		}
 	}
@@ -120,12 +121,12 @@ func TestBrokenVectors(t *testing.T) {
 // A vector that needs an undeclared capability is skipped with the reason.
 func TestCapabilities(t *testing.T) {
 	t.Parallel()
-	vectors, err := Load(ownVectors)
+	cases, err := Load(ownVectors, &Options{Capabilities: []string{"model_calls", "tool_calls"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	results := Run(t.Context(), vectors, &Options{Capabilities: []string{"model_calls", "tool_calls"}, Only: regexp.MustCompile("917|903")})
-	if len(results) != 2 || results[0].Status != Passed || results[1].Status != Skipped || results[1].Skip != "not declared: incremental_output" {
+	results := conformance.Run(t.Context(), cases, &conformance.Options{Only: regexp.MustCompile("917|903")})
+	if len(results) != 2 || results[0].Status != conformance.Passed || results[1].Status != conformance.Skipped || results[1].Gap != "not declared: incremental_output" {
 		t.Errorf("%+v", results)
 	}
 }
@@ -178,11 +179,11 @@ func TestMisprint(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "golden", "identity.json"), []byte(raw), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		results := Golden(filepath.Join(dir, "vectors"), nil)
+		results := conformance.Run(t.Context(), golden(filepath.Join(dir, "vectors")), nil)
 		if len(results) != 1 {
 			t.Fatal(results)
 		}
-		if r := results[0]; (r.Status == Passed) != passes || (r.Law != "") != passes {
+		if r := results[0]; (r.Status == conformance.Passed) != passes || (r.Law != "") != passes {
 			t.Errorf("%s: %+v", number, r)
 		}
 	}

@@ -8,13 +8,14 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel/host/agenthooks"
+	"github.com/grapnel-dev/grapnel/internal/conformance"
 )
 
 // A comparison collects the differences between the result and the vector's expectations.
-type comparison struct{ diffs []Diff }
+type comparison struct{ diffs []conformance.Diff }
 
 func (c *comparison) differ(path string, got, want any) {
-	c.diffs = append(c.diffs, Diff{Path: path, Got: got, Want: want})
+	c.diffs = append(c.diffs, conformance.Diff{Key: path, Got: got, Want: want})
 }
 
 // same compares a value with the value that the vector expects.
@@ -25,7 +26,7 @@ func (c *comparison) same(path string, got any, want json.RawMessage) {
 }
 
 // compare checks every expectation of the vector and the invariants that hold for all vectors.
-func (s *stage) compare(got *ran, posture agenthooks.Posture) []Diff {
+func (s *stage) compare(got *ran, posture agenthooks.Posture) []conformance.Diff {
 	var c comparison
 	want := s.vector.Expect
 	s.interceptions(&c)
@@ -151,9 +152,9 @@ func (s *stage) recorded(c *comparison) {
 		for i, w := range *want {
 			path := fmt.Sprintf("records[%d]", i)
 			found, from := false, next
-			var missed []Diff
+			var missed []conformance.Diff
 			for ; next < len(records) && !found; next++ {
-				var diffs []Diff
+				var diffs []conformance.Diff
 				if found, diffs = w.matches(path, records[next]); diffs != nil {
 					missed = append(missed, diffs...)
 				}
@@ -184,7 +185,7 @@ func (s *stage) recorded(c *comparison) {
 
 // matches reports whether the record is the one that the pattern describes. If the record is
 // for the same point but does not match, diffs lists the differences.
-func (w *recordPattern) matches(path string, record any) (bool, []Diff) {
+func (w *recordPattern) matches(path string, record any) (bool, []conformance.Diff) {
 	if name, _ := find(record, "interception_point"); name != w.Point {
 		return false, nil
 	}

@@ -1,8 +1,9 @@
 // Package agenthooks runs conformance vectors of the Agent Hooks Specification 0.1
-// against Grapnel's own agent loop and its adapter (package host/agenthooks).
+// against Grapnel's own agent loop and its adapter (package host/agenthooks). It makes cases of them
+// for package conformance, which runs them.
 //
-//	vectors, err := agenthooks.Load("vectors")
-//	results := agenthooks.Run(ctx, vectors, nil)
+//	cases, err := agenthooks.Load("vectors", nil)
+//	results := conformance.Run(ctx, cases, nil)
 //
 // The command in conformance/cmd/agenthooks does the same from a shell. A vector is data in the
 // specification's format. Each script of a vector becomes one interceptor of a new host; apart

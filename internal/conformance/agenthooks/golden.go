@@ -1,15 +1,16 @@
 package agenthooks
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"github.com/grapnel-dev/grapnel/host/agenthooks"
+	"github.com/grapnel-dev/grapnel/internal/conformance"
 )
 
 // goldenPart is the name of the part that holds the golden identities.
@@ -27,10 +28,10 @@ type fixture struct {
 	} `json:"expect"`
 }
 
-// Golden compares the identities in ../golden/identity.json, relative to dir, with computed
-// ones. Without that file it returns nil. If the file cannot be read or decoded, it returns a
-// single failed Result.
-func Golden(dir string, only *regexp.Regexp) []Result {
+// golden returns the identities in ../golden/identity.json, relative to dir, as cases that compare
+// them with computed ones. Without that file it returns nil. If the file cannot be read or decoded,
+// it returns a single case that fails.
+func golden(dir string) []conformance.Case {
 	file := filepath.Join(dir, "..", "golden", "identity.json")
 	raw, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -45,25 +46,24 @@ func Golden(dir string, only *regexp.Regexp) []Result {
 	if err == nil && len(golden.Fixtures) == 0 {
 		err = errors.New("no fixtures found")
 	}
-	if err != nil {
-		return []Result{{ID: filepath.Base(file), Title: "golden identities", Part: goldenPart, File: file, Status: Failed, Error: err.Error()}}
+	newCase := func(id, name, law string, diffs []conformance.Diff) conformance.Case {
+		c := conformance.Case{File: file, Play: func(context.Context) ([]conformance.Diff, error) { return diffs, err }}
+		c.ID, c.Name, c.Law, c.Dialect, c.Kind = id, name, law, dialectName, goldenPart
+		return c
 	}
-	var results []Result
+	if err != nil {
+		return []conformance.Case{newCase(filepath.Base(file), "golden identities", "", nil)}
+	}
+	var cases []conformance.Case
 	for i := range golden.Fixtures {
 		f := &golden.Fixtures[i]
-		if only != nil && !only.MatchString(f.ID) {
-			continue
-		}
-		r := Result{ID: f.ID, Title: f.Note, Part: goldenPart, File: file, Status: Passed}
-		if r.Law, r.Diffs = f.compare(); len(r.Diffs) > 0 {
-			r.Status = Failed
-		}
-		results = append(results, r)
+		law, diffs := f.compare()
+		cases = append(cases, newCase(f.ID, f.Note, law, diffs))
 	}
-	return results
+	return cases
 }
 
-func (f *fixture) compare() (law string, diffs []Diff) {
+func (f *fixture) compare() (law string, diffs []conformance.Diff) {
 	var c comparison
 	identity, err := agenthooks.JCS().Identify(f.Ctx)
 	if f.Expect.Error != "" {

@@ -8,12 +8,14 @@ package agenthooks
 import (
 	"encoding/json"
 	"testing"
+
+	"github.com/grapnel-dev/grapnel/internal/conformance"
 )
 
 // A vector can fail: it fails if any part of its expectation is changed.
 func TestVectorsCanFail(t *testing.T) {
 	t.Parallel()
-	vectors, err := Load(ownVectors)
+	vectors, err := vectorsIn(ownVectors)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +84,8 @@ func TestVectorsCanFail(t *testing.T) {
 			if !spoil(spoiled.Expect) {
 				continue
 			}
-			if r := Run(t.Context(), []Vector{spoiled}, nil)[0]; r.Status != Failed || len(r.Diffs) == 0 {
+			cases := []conformance.Case{(&Options{}).caseOf(&spoiled)}
+			if r := conformance.Run(t.Context(), cases, nil)[0]; r.Status != conformance.Failed || len(r.Diffs) == 0 {
 				t.Errorf("%s passes with other %s: %+v", v.ID, what, r)
 			}
 		}

@@ -5,146 +5,68 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
-	"runtime/debug"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/host"
 	"github.com/grapnel-dev/grapnel/host/agenthooks"
+	"github.com/grapnel-dev/grapnel/internal/conformance"
 )
 
-// Capabilities returns the capabilities of our host, in the specification's terms. The host
-// holds a response back until all of it has been judged or, if a vector requires it, judges and
-// releases it piece by piece.
-func Capabilities() []string {
+// Options are what our host declares. The zero value and nil mean the defaults.
+type Options struct {
+	Posture      agenthooks.Posture // empty = Continue
+	Capabilities []string           // nil = every one that our host has
+}
+
+// untagged is the part name for vectors that name no part.
+const untagged = "untagged"
+
+// caseOf returns a vector as a case, whose kind is the part of the specification. It plays in a new
+// environment. A vector that needs an undeclared capability is skipped.
+func (o *Options) caseOf(v *vector) conformance.Case {
+	c := conformance.Case{File: v.file, Play: func(ctx context.Context) ([]conformance.Diff, error) {
+		if v.err != nil {
+			return nil, v.err
+		}
+		declared := o.capabilities()
+		if lacking := slices.DeleteFunc(slices.Clone(v.Capabilities), func(c string) bool { return slices.Contains(declared, c) }); len(lacking) > 0 {
+			return nil, conformance.Skip("not declared: " + strings.Join(lacking, ", "))
+		}
+		return play(ctx, v, o.posture())
+	}}
+	c.ID, c.Name, c.Dialect, c.Kind = v.ID, v.Title, dialectName, cmp.Or(v.Part, untagged)
+	return c
+}
+
+// dialectName is the dialect of all cases of this package.
+const dialectName = "agent-hooks"
+
+func (o *Options) posture() agenthooks.Posture {
+	if o == nil {
+		return agenthooks.Continue
+	}
+	return cmp.Or(o.Posture, agenthooks.Continue)
+}
+
+// capabilities returns the declared capabilities, in the specification's terms. Our host holds a
+// response back until all of it has been judged or, if a vector requires it, judges and releases it
+// piece by piece.
+func (o *Options) capabilities() []string {
+	if o != nil && o.Capabilities != nil {
+		return o.Capabilities
+	}
 	return []string{
 		"model_calls", "tool_calls", "int64_json", "bigint_json", "incremental_output",
 		"parallel_tool_calls", "streaming", "multi_turn", "buffered_output",
 	}
 }
 
-// Options configure a run of vectors. The zero value and nil mean the defaults.
-type Options struct {
-	Only         *regexp.Regexp     // vectors to run, matched by id; nil = all
-	Posture      agenthooks.Posture // declared posture; empty = Continue
-	Capabilities []string           // declared capabilities; nil = Capabilities()
-	Deadline     time.Duration      // time limit for one vector; 0 = 30 s
-}
-
-// Status is the result of one vector: passed, failed or skipped.
-type Status string
-
-// The values of Status.
-const (
-	Passed  Status = "passed"
-	Failed  Status = "failed"
-	Skipped Status = "skipped" // the vector needs an undeclared capability
-)
-
-// A Result is the result of one vector or one golden identity.
-type Result struct {
-	ID     string `json:"id"`
-	Title  string `json:"title,omitempty"`
-	Part   string `json:"part"`
-	Status Status `json:"status"`
-	Skip   string `json:"skip,omitempty"`  // if skipped: the reason
-	Law    string `json:"law,omitempty"`   // if passed: our deliberate difference
-	Error  string `json:"error,omitempty"` // if failed: why there is nothing to compare
-	Diffs  []Diff `json:"diffs,omitempty"` // if failed: the differences
-	File   string `json:"file,omitempty"`
-}
-
-// A Diff is one difference between the result and the expectation.
-type Diff struct {
-	Path string `json:"path"`
-	Got  any    `json:"got"`
-	Want any    `json:"want"`
-}
-
-// untagged is the part name for vectors that name no part.
-const untagged = "untagged"
-
-// Run runs vectors one after the other, each in a new environment.
-func Run(ctx context.Context, vectors []Vector, opts *Options) []Result {
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
-	if o.Posture == "" {
-		o.Posture = agenthooks.Continue
-	}
-	if o.Capabilities == nil {
-		o.Capabilities = Capabilities()
-	}
-	if o.Deadline <= 0 {
-		o.Deadline = 30 * time.Second
-	}
-	var results []Result
-	for i := range vectors {
-		if o.Only == nil || o.Only.MatchString(vectors[i].ID) {
-			results = append(results, o.run(ctx, &vectors[i]))
-		}
-	}
-	return results
-}
-
-func (o *Options) run(ctx context.Context, v *Vector) Result {
-	r := Result{ID: v.ID, Title: v.Title, Part: v.Part, File: v.file, Status: Passed}
-	if r.Part == "" {
-		r.Part = untagged
-	}
-	lacking := slices.DeleteFunc(slices.Clone(v.Capabilities), func(c string) bool { return slices.Contains(o.Capabilities, c) })
-	if v.err == nil && len(lacking) > 0 {
-		r.Status, r.Skip = Skipped, "not declared: "+strings.Join(lacking, ", ")
-		return r
-	}
-	diffs, err := o.try(ctx, v)
-	if err != nil {
-		r.Status, r.Error = Failed, err.Error()
-	}
-	if len(diffs) > 0 {
-		r.Status, r.Diffs = Failed, diffs
-	}
-	return r
-}
-
-// try runs a vector and compares the result. It abandons a vector that hangs or panics.
-func (o *Options) try(ctx context.Context, v *Vector) ([]Diff, error) {
-	if v.err != nil {
-		return nil, v.err
-	}
-	ctx, cancel := context.WithTimeout(ctx, o.Deadline)
-	defer cancel()
-	type ending struct {
-		diffs []Diff
-		err   error
-	}
-	done := make(chan ending, 1)
-	go func() {
-		end := ending{err: errors.New("it ended its goroutine")}
-		defer func() {
-			if r := recover(); r != nil {
-				end.err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
-			}
-			done <- end
-		}()
-		end.diffs, end.err = o.play(ctx, v)
-	}()
-	select {
-	case end := <-done:
-		return end.diffs, end.err
-	case <-ctx.Done():
-		return nil, fmt.Errorf("it did not end within %v: %w", o.Deadline, context.Cause(ctx))
-	}
-}
-
 // play runs the agent of a vector: our own loop with a scripted model and scripted tools.
-func (o *Options) play(ctx context.Context, v *Vector) ([]Diff, error) {
+func play(ctx context.Context, v *vector, posture agenthooks.Posture) ([]conformance.Diff, error) {
 	s := &stage{vector: v}
-	hooks, err := s.hooks(o.Posture)
+	hooks, err := s.hooks(posture)
 	if err != nil {
 		return nil, err
 	}
@@ -195,7 +117,7 @@ func (o *Options) play(ctx context.Context, v *Vector) ([]Diff, error) {
 	if len(s.broken) > 0 {
 		return nil, errors.New(strings.Join(s.broken, "; "))
 	}
-	return s.compare(&got, o.Posture), nil
+	return s.compare(&got, posture), nil
 }
 
 // ran is the outcome and the output of the agent's run.

@@ -17,7 +17,7 @@ import (
 // A stage is the environment of one vector: the scripted parts around the loop, and the
 // observations.
 type stage struct {
-	vector *Vector
+	vector *vector
 
 	mu       sync.Mutex
 	seen     []any // contexts that the first interceptor received

@@ -11,12 +11,14 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+
+	"github.com/grapnel-dev/grapnel/internal/conformance"
 )
 
-// A Vector is one file: interceptors with fixed answers, a scripted model, scripted tools, and
+// A vector is one file: interceptors with fixed answers, a scripted model, scripted tools, and
 // the expected result. It uses the members of the specification's format, so the same code runs
 // the specification's files and ours.
-type Vector struct {
+type vector struct {
 	ID           string       `json:"id"`
 	Title        string       `json:"title"`
 	SpecClause   string       `json:"spec_clause"`
@@ -169,15 +171,27 @@ func strict(raw []byte, into any) error {
 	return nil
 }
 
-// Load reads the vectors of a directory from the files AH-CTK-*.json, sorted by name. It
-// returns an error if no file matches. A file that cannot be read or decoded becomes a Vector
-// that fails when it runs.
-func Load(dir string) ([]Vector, error) {
+// Load reads the vectors of a directory from the files AH-CTK-*.json, sorted by name, and the golden
+// identities in ../golden/identity.json. It returns an error if no vector is found. A file that
+// cannot be read or decoded becomes a case that fails when it runs. opts may be nil.
+func Load(dir string, opts *Options) ([]conformance.Case, error) {
+	vectors, err := vectorsIn(dir)
+	if err != nil {
+		return nil, err
+	}
+	var cases []conformance.Case
+	for i := range vectors {
+		cases = append(cases, opts.caseOf(&vectors[i]))
+	}
+	return append(cases, golden(dir)...), nil
+}
+
+func vectorsIn(dir string) ([]vector, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("cannot look for vectors: %w", err)
 	}
-	var vectors []Vector
+	var vectors []vector
 	for _, e := range entries {
 		if fits, _ := filepath.Match("AH-CTK-*.json", e.Name()); fits && !e.IsDir() {
 			vectors = append(vectors, load(filepath.Join(dir, e.Name())))
@@ -189,8 +203,8 @@ func Load(dir string) ([]Vector, error) {
 	return vectors, nil
 }
 
-func load(file string) Vector {
-	v := Vector{file: file}
+func load(file string) vector {
+	v := vector{file: file}
 	var raw []byte
 	if raw, v.err = os.ReadFile(file); v.err == nil {
 		v.err = strict(raw, &v)
@@ -216,7 +230,7 @@ var twins = map[string]string{
 }
 
 // check returns an error that explains why the vector is not valid, or nil.
-func (v *Vector) check() error {
+func (v *vector) check() error {
 	switch {
 	case !ids.MatchString(v.ID):
 		return fmt.Errorf("id %q: want AH-CTK-, three digits and a name", v.ID)
@@ -262,7 +276,7 @@ func (v *Vector) check() error {
 // outcomes are the possible outcomes of a run.
 var outcomes = []string{"completed", "blocked", "error"}
 
-func (v *Vector) checkPoints() error {
+func (v *vector) checkPoints() error {
 	names := slices.Clone(v.Expect.Absent)
 	for _, i := range *v.Expect.Interceptions {
 		names = append(names, i.Point)
@@ -293,7 +307,7 @@ func (r *rule) check() error {
 }
 
 // scripts returns the rules of each interceptor.
-func (v *Vector) scripts() [][]rule {
+func (v *vector) scripts() [][]rule {
 	if v.Script != nil {
 		return [][]rule{*v.Script}
 	}
