@@ -30,6 +30,22 @@ func TestScreen(t *testing.T) {
 			if got := s.String(); got != c.want || len(s.Unknown()) > 0 {
 				t.Errorf("%s: %q shows\n%swant\n%s; unknown %v", name, c.in, got, c.want, s.Unknown())
 			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
 		}
+	}
+}
+
+// An unknown sequence that may change the text is not lost.
+func TestScreenUnknown(t *testing.T) {
+	t.Parallel()
+	s := NewScreen(10, 3)
+	_, _ = s.Write([]byte("\x1b[5n\x1b[5yx\x1bZ"))
+	if got := s.Unknown(); len(got) != 2 {
+		t.Errorf("unknown are %q, want two", got)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -52,6 +52,7 @@ func Start(t testing.TB, cmd *exec.Cmd, width, height int) *Terminal {
 		_ = cmd.Process.Kill()
 		<-term.ended
 		_ = person.Close()
+		_ = term.Close()
 		if unknown := term.Unknown(); len(unknown) > 0 {
 			t.Errorf("the screen content may be wrong: unknown sequences %v", unknown)
 		}
