@@ -5,15 +5,51 @@ import (
 	"runtime/debug"
 	"slices"
 
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
+
 	"github.com/grapnel-dev/grapnel/host/agenthooks"
 	"github.com/grapnel-dev/grapnel/internal/conformance"
 )
 
 // A Part holds the results of the vectors of one part of the specification, and their counts.
 type Part struct {
-	Part string `json:"part"`
+	Part string
 	conformance.Count
-	Results []conformance.Result `json:"results"`
+	Results []conformance.Result
+}
+
+// MarshalJSON writes the members in the words of the specification.
+func (p *Part) MarshalJSON() ([]byte, error) {
+	type diff struct {
+		Path string `json:"path"`
+		Got  any    `json:"got"`
+		Want any    `json:"want"`
+	}
+	type result struct {
+		ID     string             `json:"id"`
+		Title  string             `json:"title,omitempty"`
+		Part   string             `json:"part"`
+		Status conformance.Status `json:"status"`
+		Skip   string             `json:"skip,omitempty"`
+		Law    string             `json:"law,omitempty"`
+		Error  string             `json:"error,omitempty"`
+		Diffs  []diff             `json:"diffs,omitempty"`
+		File   string             `json:"file,omitempty"`
+	}
+	out := struct {
+		Part string `json:"part"`
+		conformance.Count
+		Results []result `json:"results"`
+	}{p.Part, p.Count, nil}
+	for i := range p.Results {
+		r := &p.Results[i]
+		shown := result{r.ID, r.Name, r.Kind, r.Status, r.Gap, r.Law, r.Error, nil, r.File}
+		for _, d := range r.Diffs {
+			shown.Diffs = append(shown.Diffs, diff{d.Key, d.Got, d.Want})
+		}
+		out.Results = append(out.Results, shown)
+	}
+	return rawjson.Marshal(out)
 }
 
 // Parts groups results by part. Results without a part come first.
