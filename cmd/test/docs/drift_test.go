@@ -51,7 +51,7 @@ var version = regexp.MustCompile(`/v\d+$`)
 
 var requirement = regexp.MustCompile(`(?m)^(?:require )?\s*([a-z0-9.-]+\.[a-z]+/\S+) v\S+$`) // without "// indirect"
 
-// decisions/dependencies.md gives a reason for each module that the project requires, and
+// decisions/packages.md gives a reason for each module that the project requires, and
 // for no other.
 func TestDependencies(t *testing.T) {
 	t.Parallel()
@@ -70,20 +70,23 @@ func TestDependencies(t *testing.T) {
 	if len(required) < 20 {
 		t.Fatalf("only %d requirements found: %q", len(required), required)
 	}
-	page := readPage(t, filepath.Join("decisions", "dependencies.md"))
+	_, page, ok := strings.Cut(readPage(t, filepath.Join("decisions", "packages.md")), "\n## Dependencies\n")
+	if !ok {
+		t.Fatal("decisions/packages.md has no section Dependencies")
+	}
 	for _, module := range required {
 		// The page calls github.com/bmatcuk/doublestar/v4 doublestar, and
 		// github.com/standard-webhooks/standard-webhooks/libraries standard-webhooks.
 		module, _ = strings.CutSuffix(module, "/libraries")
 		if name := path.Base(version.ReplaceAllString(module, "")); !strings.Contains(page, name) {
-			t.Errorf("decisions/dependencies.md gives no reason for %s", module)
+			t.Errorf("decisions/packages.md gives no reason for %s", module)
 		}
 	}
 	for _, row := range regexp.MustCompile(`(?m)^\| ([a-z][^|]*) \|`).FindAllStringSubmatch(page, -1) {
 		if first := strings.Fields(row[1])[0]; row[1] != "module" {
 			first = strings.TrimSuffix(first, ",")
 			if !slices.ContainsFunc(required, func(m string) bool { return strings.Contains(m, strings.Split(first, "/")[0]) }) {
-				t.Errorf("decisions/dependencies.md explains %s, which no go.mod requires", first)
+				t.Errorf("decisions/packages.md explains %s, which no go.mod requires", first)
 			}
 		}
 	}
