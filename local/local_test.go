@@ -12,7 +12,6 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/load"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/internal/policy/match"
 	"github.com/grapnel-dev/grapnel/local"
 )
@@ -77,7 +76,7 @@ func TestOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"project/grapnel.yaml", "project/sub/grapnel.yaml"} {
-		x, errs := load.Examine(filepath.Join(dir, name), filepath.Join(dir, "project"), packindex.Registry{})
+		x, errs := load.Examine(filepath.Join(dir, name), filepath.Join(dir, "project"), load.Packs{})
 		if len(errs) > 0 {
 			t.Fatal(errs)
 		}

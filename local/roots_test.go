@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/grapnel-dev/grapnel/internal/packindex"
 )
 
 // neighbors returns session IDs whose roots are in one directory of the store.
@@ -208,7 +207,7 @@ func trustProject(t *testing.T, dir, project string) (root string) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	x, errs := load.Examine(file, filepath.Dir(file), packindex.Registry{})
+	x, errs := load.Examine(file, filepath.Dir(file), load.Packs{})
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}

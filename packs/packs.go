@@ -1,5 +1,5 @@
 // Package packs holds the policies that are shipped with Grapnel. A policy file selects packs
-// under `use:`, and a program that loads policies passes the pack registry on:
+// under `use:`, and a program that loads policies passes them on:
 //
 //	set := load.Policies(load.Request{Files: files, Packs: packs.All()})
 //
@@ -14,7 +14,7 @@ package packs
 import (
 	"embed"
 
-	"github.com/grapnel-dev/grapnel/internal/packindex"
+	"github.com/grapnel-dev/grapnel/policy/load"
 )
 
 // Files returns the file system with the source NAME.yaml of each pack. Their tests,
@@ -25,8 +25,8 @@ func Files() embed.FS { return files }
 //go:embed secrets.yaml self-protection.yaml supply-chain.yaml
 var files embed.FS
 
-// All returns the registry of all packs, in alphabetical order.
-func All() packindex.Registry { return packindex.New(all) }
+// All returns all packs, in alphabetical order.
+func All() load.Packs { return load.NewPacks(all) }
 
 // Always returns the packs that grapnel and grapnel-hook enforce even if no policy names them,
 // and that no policy can exclude. They protect Grapnel itself and the hooks of agents.

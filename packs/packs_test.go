@@ -19,7 +19,6 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/internal/policy/yaml"
 	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -134,7 +133,7 @@ func TestPacks(t *testing.T) {
 	}
 }
 
-var update = flag.Bool("update", false, "rewrite table.go and testdata/*.golden")
+var update = flag.Bool("update", false, "rewrite compiled_gen.go and testdata/*.golden")
 
 // TestPromises compares each pack with testdata/NAME.golden: the version, a digest of the hooks at
 // that version, and the names of the hooks. Policies exclude hooks by name, so a name must never
@@ -191,9 +190,9 @@ func TestPromises(t *testing.T) {
 }
 
 // registry reads the packs from their files. It does not use the generated table.
-func registry(t *testing.T) packindex.Registry {
+func registry(t *testing.T) load.Packs {
 	t.Helper()
-	packs, errs := load.ReadRegistry(packs.Files())
+	packs, errs := load.ReadPacks(packs.Files())
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}

@@ -2,7 +2,6 @@ package packs_test
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/grapnel-dev/grapnel"
@@ -12,10 +11,16 @@ import (
 // results do, beside other classes.
 func TestRulesNameNoShell(t *testing.T) {
 	t.Parallel()
-	for _, pack := range registry(t).Packs() {
-		for _, hook := range pack.Hooks {
-			if slices.Contains(hook.On, grapnel.ToolBefore) && slices.Contains(strings.Split(hook.Needs.Tools, "\n"), "shell") {
-				t.Errorf("%s::%s names the class shell: match commands, redirections or paths", pack.Name, hook.Name)
+	all := registry(t)
+	for _, name := range all.Names() {
+		pack, _ := all.Find(name)
+		p, err := pack.Policy()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, hook := range p.Hooks {
+			if slices.Contains(hook.On, grapnel.ToolBefore) && hook.Match != nil && slices.Contains(hook.Match.Tool, "shell") {
+				t.Errorf("%s::%s names the class shell: match commands, redirections or paths", name, hook.Name)
 			}
 		}
 	}

@@ -16,7 +16,6 @@ import (
 
 	"github.com/grapnel-dev/grapnel/policy/load"
 
-	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/local"
 )
 
@@ -41,7 +40,7 @@ func newGated(t *testing.T, program string) *gated {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x, errs := load.Examine(g.file, g.dir, packindex.Registry{})
+	x, errs := load.Examine(g.file, g.dir, load.Packs{})
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}

@@ -12,17 +12,37 @@ import (
 )
 
 // A compiled policy is a policy with an index of its hooks. A process that answers one event reads
-// only the hooks that may match the event. The layout is:
+// only the hooks that may match the event. Snapshots store policies in this form, and the program
+// contains its packs in it. The layout of a snapshot is:
 //
 //	policy without hooks
 //	lists of events, and of tools, that rows refer to by number
 //	blocks of at most shell.MaxLists hooks:
 //	    index of the commands of the block, see shell.Begins
-//	    a row for each hook: what an event must have to match, then the hook itself
+//	    a row for each hook
 type compiledWriter struct {
 	codecWriter
 	events [][]grapnel.Kind
 	tools  []string
+}
+
+// A row is the stored form of a hook: what an event must have to match it, what a Spec needs before
+// the hook is built, and the encoded hook.
+type row struct {
+	flags     rowFlags
+	on, tools int // numbers of lists
+
+	needs match.Needs
+
+	name     string
+	phase    grapnel.Phase
+	onError  grapnel.OnError
+	priority int
+	decides  grapnel.Decision // for each event that it matches; none = it depends on the event
+	marks    int              // number of the list of events that an `after:` records; -1 = it records none
+	begins   string           // programs of the commands that its steps need, see shell.Begins; empty = not known
+
+	hook string
 }
 
 // rowFlags is the first part of a row.
@@ -36,14 +56,21 @@ const (
 	rowUnknown
 	rowURL
 	rowSecret
+	rowObserve // the hook only observes
 )
 
 func (w *compiledWriter) policy(p *policyfile.Policy) {
 	head := *p
 	head.Hooks = nil
 	w.policyValue(&head)
-	var rows codecWriter
-	w.rows(&rows, p.Hooks)
+	var blocks codecWriter
+	for hooks := range slices.Chunk(p.Hooks, shell.MaxLists) {
+		begins, rows := w.block(hooks)
+		blocks.text(begins)
+		for _, text := range rows {
+			blocks.text(text)
+		}
+	}
 	w.count(len(w.events))
 	for _, kinds := range w.events {
 		w.count(len(kinds))
@@ -56,59 +83,94 @@ func (w *compiledWriter) policy(p *policyfile.Policy) {
 		w.text(tools)
 	}
 	w.count(len(p.Hooks))
-	w.b = append(w.b, rows.b...)
+	w.b = append(w.b, blocks.b...)
 }
 
-// rows writes all blocks, and collects the event and tool lists that rows refer to.
-func (w *compiledWriter) rows(to *codecWriter, hooks []policyfile.Hook) {
-	for block := range slices.Chunk(hooks, shell.MaxLists) {
-		var rows codecWriter
-		commands := make([][]*shell.Pattern, len(block))
-		for i := range block {
-			h := &block[i]
-			flags, needs := rowAlways, match.Needs{}
-			if pure(h) {
-				flags, needs, commands[i] = needsOf(h)
-			}
-			rows.uint(uint64(flags))
-			rows.count(w.list(h.On))
-			rows.count(w.toolList(needs.Tools))
-			var row codecWriter
-			for _, text := range []string{needs.Paths, needs.Text, needs.Content, needs.Code, needs.Prompt} {
-				row.text(text)
-			}
-			row.hookValue(h)
-			rows.text(string(row.b))
-		}
-		to.text(shell.Begins(commands))
-		to.b = append(to.b, rows.b...)
+// block compiles at most shell.MaxLists hooks, and collects the lists that their rows refer to.
+func (w *compiledWriter) block(hooks []policyfile.Hook) (begins string, rows []string) {
+	commands := make([][]*shell.Pattern, len(hooks))
+	for i := range hooks {
+		var x row
+		x, commands[i] = w.row(&hooks[i])
+		rows = append(rows, x.encode(&hooks[i]))
 	}
+	return shell.Begins(commands), rows
 }
 
-// pure reports whether the hook depends only on its event: it starts no program, sends no request,
-// and keeps no state.
-func pure(h *policyfile.Hook) bool {
-	return h.Program() == nil && h.HTTP == nil && h.Builtin == nil && h.Limit == nil && h.After == nil
-}
-
-// needsOf returns the properties that an event must have to match a pure hook.
-func needsOf(h *policyfile.Hook) (rowFlags, match.Needs, []*shell.Pattern) {
-	spec, err := policy.BuildRule(h, grapnel.Source{}, &match.FactCache{})
+// row returns the row of a hook, without the encoded hook, and the commands of its match.
+func (w *compiledWriter) row(h *policyfile.Hook) (x row, commands []*shell.Pattern) {
+	x = row{flags: rowAlways, name: h.Name, on: w.list(h.On), marks: -1}
+	defer func() { x.tools = w.toolList(x.needs.Tools) }()
+	if h.Program() != nil || h.HTTP != nil || h.Builtin != nil {
+		return x, nil
+	}
+	spec, err := policy.BuildRule(h, grapnel.Source{}, &match.FactCache{Announced: true})
 	if err != nil {
-		return rowAlways, match.Needs{}, nil
+		return x, nil
+	}
+	x.phase, x.onError, x.priority = spec.Phase, spec.OnError, spec.Priority
+	if d, ok := spec.Hook.(state.Decider); ok {
+		x.decides = d.Always()
 	}
 	m, _ := spec.Match.(*match.Matcher)
-	needs, commands := match.NeedsOf(m)
-	flags := rowFlags(0)
+	if f, ok := spec.Match.(*state.After); ok {
+		m, x.marks, x.begins = f.Matcher, w.list(f.Kinds()), f.Begins()
+	}
+	if h.Limit == nil && h.After == nil { // these hooks count or record other events, too
+		x.flags = 0
+	}
+	x.needs, commands = match.NeedsOf(m)
+	x.needs.Secret = x.needs.Secret || h.Mask != nil
 	for flag, set := range map[rowFlags]bool{
-		rowPaths: m.LooksAtPaths(), rowProgram: needs.Program, rowLine: needs.Line,
-		rowUnknown: needs.Unknown, rowURL: needs.URL, rowSecret: needs.Secret,
+		rowPaths: m.LooksAtPaths(), rowProgram: x.needs.Program, rowLine: x.needs.Line,
+		rowUnknown: x.needs.Unknown, rowURL: x.needs.URL, rowSecret: x.needs.Secret,
+		rowObserve: spec.Observe,
 	} {
 		if set {
-			flags |= flag
+			x.flags |= flag
 		}
 	}
-	return flags, needs, commands
+	return x, commands
+}
+
+func (x *row) encode(h *policyfile.Hook) string {
+	var w codecWriter
+	w.uint(uint64(x.flags))
+	w.count(x.on)
+	w.count(x.tools)
+	for _, text := range []string{x.needs.Paths, x.needs.Text, x.needs.Content, x.needs.Code, x.needs.Prompt} {
+		w.text(text)
+	}
+	w.text(x.name)
+	w.int(int64(x.phase))
+	w.int(int64(x.onError))
+	w.int(int64(x.priority))
+	w.int(int64(x.decides))
+	w.int(int64(x.marks))
+	w.text(x.begins)
+	w.hookValue(h)
+	return string(w.b)
+}
+
+// head reads the beginning of a row, which says for which events the rest matters.
+func (x *row) head(r *codecReader) {
+	x.flags, x.on, x.tools = rowFlags(r.uint()), int(r.uint()), int(r.uint())
+}
+
+// texts reads what the texts of an event must have.
+func (x *row) texts(r *codecReader) {
+	x.needs = match.Needs{
+		Paths: r.text(), Text: r.text(), Content: r.text(), Code: r.text(), Prompt: r.text(),
+		Program: x.flags&rowProgram != 0, Line: x.flags&rowLine != 0, Unknown: x.flags&rowUnknown != 0, URL: x.flags&rowURL != 0, Secret: x.flags&rowSecret != 0,
+	}
+}
+
+// rest reads the other parts. The encoded hook is not decoded.
+func (x *row) rest(r *codecReader) {
+	x.name = r.text()
+	x.phase, x.onError, x.priority = grapnel.Phase(r.int()), grapnel.OnError(r.int()), int(r.int())
+	x.decides, x.marks, x.begins = grapnel.Decision(r.int()), int(r.int()), r.text()
+	x.hook = r.left
 }
 
 func (w *compiledWriter) list(kinds []grapnel.Kind) int {
@@ -146,11 +208,7 @@ func (p *loadedPolicy) seesCommands() bool {
 func (r *codecReader) compiledPolicy(facts *match.Facts) loadedPolicy {
 	p := loadedPolicy{Policy: &policyfile.Policy{}}
 	r.policyValue(p.Policy)
-	s := rowSelection{codecReader: r, facts: facts}
-	if facts != nil {
-		s.ev = facts.Event
-		s.all = facts.ShellBytes() > match.MaxShellBytes // the hooks report this as an error
-	}
+	s := newSelection(r, facts)
 	s.lists()
 	hooks := r.count()
 	if facts == nil && hooks > 0 {
@@ -168,9 +226,17 @@ type rowSelection struct {
 	*codecReader
 	facts  *match.Facts   // nil = select all hooks
 	ev     *grapnel.Event // the event of facts
-	all    bool           // select all hooks for this kind of event
+	all    bool           // select all hooks for this kind of event: they report a line that is too long
 	listen []bool
 	tools  []toolChoice
+}
+
+func newSelection(r *codecReader, facts *match.Facts) rowSelection {
+	s := rowSelection{codecReader: r, facts: facts}
+	if facts != nil {
+		s.ev, s.all = facts.Event, facts.ShellBytes() > match.MaxShellBytes
+	}
+	return s
 }
 
 // toolChoice caches whether the event's tool is in a list.
@@ -200,21 +266,13 @@ func (s *rowSelection) block(n int, p *policyfile.Policy) {
 	commands := s.text()
 	i := 0
 	programs := func() bool { return s.facts.NearPrograms(commands, n)[i] }
+	var x row
 	for ; i < n; i++ {
-		flags, on, tools, row := rowFlags(s.uint()), s.uint(), s.uint(), s.text()
-		if on >= uint64(len(s.listen)) || tools >= uint64(len(s.tools)) {
-			s.fail()
-			return
-		}
-		selecting := s.ev != nil && flags&rowAlways == 0
-		if selecting && !s.listen[on] {
+		r := codecReader{left: s.text()}
+		if !s.selects(&x, &r, programs) {
 			continue
 		}
-		r := codecReader{left: row}
-		needs := match.Needs{Paths: r.text(), Text: r.text(), Content: r.text(), Code: r.text(), Prompt: r.text()}
-		if selecting && !s.all && !s.chosen(flags, &s.tools[tools], &needs, programs) {
-			continue
-		}
+		x.rest(&r)
 		p.Hooks = append(p.Hooks, policyfile.Hook{})
 		if r.hookValue(&p.Hooks[len(p.Hooks)-1]); r.bad {
 			s.fail()
@@ -223,12 +281,31 @@ func (s *rowSelection) block(n int, p *policyfile.Policy) {
 	}
 }
 
+// selects reads the beginning of a row, and reports whether its hook may match the event. programs
+// reports whether the event may run a program of the hook.
+func (s *rowSelection) selects(x *row, r *codecReader, programs func() bool) bool {
+	x.head(r)
+	if x.on < 0 || x.on >= len(s.listen) || x.tools < 0 || x.tools >= len(s.tools) {
+		s.fail()
+		return false
+	}
+	selecting := s.ev != nil && x.flags&rowAlways == 0
+	if selecting && !s.listen[x.on] {
+		return false
+	}
+	if selecting && !s.all && x.flags&(rowProgram|rowPaths) == rowProgram && s.ev.Tool != nil && !programs() {
+		return false // most rules are about programs, and this is known without their texts
+	}
+	x.texts(r)
+	return !selecting || s.all || s.chosen(x, programs)
+}
+
 // chosen reports whether the hook of a row may match the event.
-func (s *rowSelection) chosen(flags rowFlags, tools *toolChoice, needs *match.Needs, programs func() bool) bool {
-	if flags&rowPaths != 0 && s.facts.TooManyPaths() {
+func (s *rowSelection) chosen(x *row, programs func() bool) bool {
+	if x.flags&rowPaths != 0 && s.facts.TooManyPaths() {
 		return true
 	}
-	if t := s.ev.Tool; t != nil && tools.names != "" {
+	if tools := &s.tools[x.tools]; s.ev.Tool != nil && tools.names != "" {
 		if !tools.known {
 			tools.known, tools.among = true, s.facts.ToolAmong(tools.names)
 		}
@@ -236,11 +313,9 @@ func (s *rowSelection) chosen(flags rowFlags, tools *toolChoice, needs *match.Ne
 			return false
 		}
 	} else {
-		needs.Tools = tools.names
+		x.needs.Tools = tools.names
 	}
-	needs.Program, needs.Line = flags&rowProgram != 0, flags&rowLine != 0
-	needs.Unknown, needs.URL, needs.Secret = flags&rowUnknown != 0, flags&rowURL != 0, flags&rowSecret != 0
-	return needs.Met(s.facts, programs)
+	return x.needs.Met(s.facts, programs)
 }
 
 // changesEvent reports whether one of the Specs matches the event and may change it.

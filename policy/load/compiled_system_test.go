@@ -23,7 +23,7 @@ import (
 func TestSetForOneEventLaw(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	packs, errs := load.ReadRegistry(os.DirFS("../../packs"))
+	packs, errs := load.ReadPacks(os.DirFS("../../packs"))
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}

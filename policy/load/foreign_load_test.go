@@ -16,7 +16,6 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/noop"
-	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -350,7 +349,7 @@ func TestTrustedForeignBytes(t *testing.T) {
 	b := newLoadBench(t, "load: [ironclaw]\n")
 	text := rule("rm", "rm")
 	b.put("hooks/hooks.json", text)
-	x, errs := Examine(b.path("grapnel.yaml"), b.home, packindex.Registry{})
+	x, errs := Examine(b.path("grapnel.yaml"), b.home, Packs{})
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
@@ -381,7 +380,7 @@ func TestTrustedForeignBytes(t *testing.T) {
 		if set := closed(fmt.Sprintf("byte %d", i)); b.row(set, "hooks/hooks.json").State != Changed {
 			t.Errorf("byte %d: %+v", i, set.Files)
 		}
-		if y, errs := Examine(b.path("grapnel.yaml"), b.home, packindex.Registry{}); len(errs) == 0 && y.Digest() == x.Digest() {
+		if y, errs := Examine(b.path("grapnel.yaml"), b.home, Packs{}); len(errs) == 0 && y.Digest() == x.Digest() {
 			t.Errorf("byte %d: the digest does not cover it", i)
 		}
 	}
@@ -403,7 +402,7 @@ func TestTrustedRoot(t *testing.T) {
 	b := newLoadBench(t, "load: [claude-code]\n")
 	b.put(".claude/settings.json", claude(`sh "$CLAUDE_PROJECT_DIR"/check.sh`))
 	b.put("check.sh", "")
-	x, errs := Examine(b.path("grapnel.yaml"), b.home, packindex.Registry{})
+	x, errs := Examine(b.path("grapnel.yaml"), b.home, Packs{})
 	if len(errs) > 0 || len(x.Pins) != 1 || x.Pins[0].Path != b.path("check.sh") {
 		t.Fatalf("%v, pins %+v", errs, x.Pins)
 	}

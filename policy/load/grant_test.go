@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/internal/pause"
 	"github.com/grapnel-dev/grapnel/internal/policy/fixture"
 	"github.com/grapnel-dev/grapnel/policy/load"
@@ -164,7 +163,7 @@ func TestKeysForPersonsOnly(t *testing.T) {
 			continue
 		}
 		p := newProject(t, "version: 1\n"+key+"\n")
-		if _, errs := load.Examine(p.file, p.dir, packindex.Registry{}); len(errs) == 0 || !strings.Contains(errs[0].Msg, "only the policy of a user") {
+		if _, errs := load.Examine(p.file, p.dir, load.Packs{}); len(errs) == 0 || !strings.Contains(errs[0].Msg, "only the policy of a user") {
 			t.Errorf("%s can be trusted in a project: %v", key, errs)
 		}
 	}

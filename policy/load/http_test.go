@@ -13,7 +13,6 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/noop"
-	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/internal/policy/fixture"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/load"
@@ -149,7 +148,7 @@ func TestHTTPOfAProject(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, errs := load.Examine(file, filepath.Dir(file), packindex.Registry{}); (len(errs) == 0) != (tt.want == "") {
+		if _, errs := load.Examine(file, filepath.Dir(file), load.Packs{}); (len(errs) == 0) != (tt.want == "") {
 			t.Errorf("%s: it is examined with the errors %v", name, errs)
 		}
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/mutate"
-	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/internal/policy/fixture"
 	"github.com/grapnel-dev/grapnel/internal/rapid"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -146,7 +145,7 @@ func TestTiersLaw(t *testing.T) {
 		if w.project.state1(untrusted).State != load.Untrusted {
 			rt.Fatalf("%+v", untrusted.Files)
 		}
-		x, errs := load.Examine(theirs.Path, filepath.Dir(theirs.Path), packindex.Registry{})
+		x, errs := load.Examine(theirs.Path, filepath.Dir(theirs.Path), load.Packs{})
 		if len(errs) > 0 {
 			rt.Fatal(errs)
 		}
@@ -211,7 +210,7 @@ func TestTiersLaw(t *testing.T) {
 // Hooks of packs are built when an event needs them.
 func TestWhyPacks(t *testing.T) {
 	t.Parallel()
-	registry, errs := load.ReadRegistry(os.DirFS("../../packs"))
+	registry, errs := load.ReadPacks(os.DirFS("../../packs"))
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}

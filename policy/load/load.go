@@ -14,7 +14,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/notice"
 	"github.com/grapnel-dev/grapnel/internal/owner"
-	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/internal/policy/match"
 	"github.com/grapnel-dev/grapnel/internal/policy/redact"
 	"github.com/grapnel-dev/grapnel/internal/policy/secret"
@@ -46,7 +45,7 @@ type Request struct {
 	policy.Runners
 
 	Files     []File
-	Packs     packindex.Registry       // packs that `use:` can name
+	Packs     Packs                    // packs that `use:` can name
 	Always    []string                 // packs that are always in force, with managed scope
 	Snapshots string                   // directory for the last valid content of each file; empty = no snapshots
 	Trusts    Trusts                   // trusted content of project policies; empty = none
@@ -426,7 +425,7 @@ func (ld *loader) read(file File, snaps snapshots) (*loadedPolicy, string, []*po
 		errs = readRules(policy, file.Path, ruleReader(file.Root))
 	}
 	if len(errs) == 0 {
-		registryPacks(policy, file.Path, ld.Packs, &errs)
+		usedPacks(policy, file.Path, ld.Packs, &errs)
 	}
 	if len(errs) > 0 {
 		return nil, "", errs

@@ -65,7 +65,7 @@ func TestLoadOfForeignLineEnds(t *testing.T) {
 // instead.
 func TestLoadDoesNotTrustOddSnapshots(t *testing.T) {
 	t.Parallel()
-	const format, layout = "snapshot 7 ", 16 // the layout has this many bytes
+	const format, layout = "snapshot 8 ", 16 // the layout has this many bytes
 	policyAt := func(s string) int { return strings.Index(s, format) + len(format) + layout }
 	for name, spoil := range map[string]func(string) string{
 		"empty":          func(string) string { return "" },

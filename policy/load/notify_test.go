@@ -14,7 +14,6 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/noop"
 	"github.com/grapnel-dev/grapnel/internal/notice"
-	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/internal/policy/fixture"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/load"
@@ -185,7 +184,7 @@ func TestNotifyOfAProject(t *testing.T) {
 		"shouted":  {"HTTP://127.0.0.1:8080/", "hooks of a project may only use https"},
 	} {
 		p := newProject(t, "version: 1\nhooks:\n  - name: x\n    on: tool.before\n    notify: "+tt.notify+"\n")
-		if _, errs := load.Examine(p.file, filepath.Dir(p.file), packindex.Registry{}); tt.want == "" && len(errs) > 0 || tt.want != "" && (len(errs) == 0 || !strings.Contains(errs[0].Error(), "grapnel.yaml:3:1: hook \"x\": notify: "+tt.want)) {
+		if _, errs := load.Examine(p.file, filepath.Dir(p.file), load.Packs{}); tt.want == "" && len(errs) > 0 || tt.want != "" && (len(errs) == 0 || !strings.Contains(errs[0].Error(), "grapnel.yaml:3:1: hook \"x\": notify: "+tt.want)) {
 			t.Errorf("%s: it is examined with the errors %v, want %q", name, errs, tt.want)
 		}
 	}

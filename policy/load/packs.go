@@ -3,16 +3,170 @@ package load
 import (
 	"cmp"
 	"fmt"
+	"io/fs"
+	"path"
 	"slices"
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/notice"
-	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/internal/policy/match"
+	"github.com/grapnel-dev/grapnel/internal/readfile"
+	"github.com/grapnel-dev/grapnel/internal/shell"
+	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
+
+// Packs are the packs that `use:` can name. A program that is started for each event contains them as
+// static data. They are immutable.
+type Packs struct{ list []Compiled }
+
+// A Compiled is a pack in the form in which snapshots store policies, see compiledWriter.
+type Compiled struct {
+	Name    string
+	Version int
+	Digest  string           // SHA-256 of its file, in hexadecimal
+	Events  [][]grapnel.Kind // lists that Rows refer to by number
+	Tools   []string         // likewise
+	Begins  string           // prefixes of the commands of its hooks, see [shell.Begins]
+	Rows    []string         // its hooks
+}
+
+// NewPacks returns Packs. It does not copy the list, so the caller must not change it afterwards.
+func NewPacks(list []Compiled) Packs { return Packs{list} }
+
+// Names returns the names of the packs.
+func (p Packs) Names() []string {
+	var names []string
+	for i := range p.list {
+		names = append(names, p.list[i].Name)
+	}
+	return names
+}
+
+// Find returns a copy of the pack with a name.
+func (p Packs) Find(name string) (pack Compiled, ok bool) {
+	found := p.find(name)
+	if found == nil {
+		return Compiled{}, false
+	}
+	pack = *found
+	pack.Tools, pack.Rows, pack.Events = slices.Clone(pack.Tools), slices.Clone(pack.Rows), slices.Clone(pack.Events)
+	for i := range pack.Events {
+		pack.Events[i] = slices.Clone(pack.Events[i])
+	}
+	return pack, true
+}
+
+func (p Packs) find(name string) *Compiled {
+	for i := range p.list {
+		if p.list[i].Name == name {
+			return &p.list[i]
+		}
+	}
+	return nil
+}
+
+// selection returns a selection of the rows of the pack; nil = all.
+func (c *Compiled) selection(facts *match.Facts) rowSelection {
+	s := newSelection(&codecReader{}, facts)
+	s.listen, s.tools = make([]bool, len(c.Events)), make([]toolChoice, len(c.Tools))
+	for i, kinds := range c.Events {
+		s.listen[i] = len(kinds) == 0 || s.ev != nil && slices.Contains(kinds, s.ev.Kind)
+	}
+	for i, names := range c.Tools {
+		s.tools[i].names = names
+	}
+	return s
+}
+
+// row reads the row of a hook.
+func (c *Compiled) row(i int) (x row) {
+	r := codecReader{left: c.Rows[i]}
+	x.head(&r)
+	x.texts(&r)
+	x.rest(&r)
+	x.needs.Tools = c.Tools[x.tools]
+	return x
+}
+
+// Hooks returns the names of the hooks.
+func (c *Compiled) Hooks() (names []string) {
+	for i := range c.Rows {
+		names = append(names, c.row(i).name)
+	}
+	return names
+}
+
+// Policy returns the hooks, without their incidents, which are only for readers of the file.
+func (c *Compiled) Policy() (*policyfile.Policy, error) {
+	p := &policyfile.Policy{Version: 1, Pack: &policyfile.PackInfo{Version: c.Version}}
+	for i := range c.Rows {
+		x := c.row(i)
+		h, err := x.decode()
+		if err != nil {
+			return nil, err
+		}
+		p.Hooks = append(p.Hooks, *h)
+	}
+	return p, nil
+}
+
+// decode returns the hook of a row.
+func (x *row) decode() (*policyfile.Hook, error) {
+	h, r := &policyfile.Hook{}, codecReader{left: x.hook}
+	if r.hookValue(h); r.bad {
+		return nil, fmt.Errorf("the hook %q of a pack is damaged", x.name)
+	}
+	return h, nil
+}
+
+// ReadPacks reads and compiles the packs NAME.yaml of a directory, and skips their tests
+// NAME_test.yaml. It returns all errors in these files.
+func ReadPacks(dir fs.FS) (Packs, []*policyfile.Error) {
+	files, err := fs.Glob(dir, "*.yaml")
+	if err != nil {
+		return Packs{}, []*policyfile.Error{{File: "*.yaml", Msg: err.Error()}}
+	}
+	var all []Compiled
+	var errs []*policyfile.Error
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.yaml") {
+			continue
+		}
+		pack, wrong := readPack(dir, file)
+		all, errs = append(all, pack), append(errs, wrong...)
+	}
+	return NewPacks(all), errs
+}
+
+func readPack(dir fs.FS, file string) (Compiled, []*policyfile.Error) {
+	pack := Compiled{Name: strings.TrimSuffix(path.Base(file), ".yaml")}
+	data, err := fs.ReadFile(dir, file)
+	if err != nil {
+		return pack, []*policyfile.Error{{File: file, Msg: readfile.Reason(err)}}
+	}
+	p, errs := policy.Parse(file, data)
+	if len(errs) > 0 {
+		return pack, errs
+	}
+	if p.Pack == nil {
+		return pack, []*policyfile.Error{{File: file, Line: 1, Col: 1, Msg: "it is not a pack", Hint: "write `pack: {version: 1}`"}}
+	}
+	if len(p.Hooks) > shell.MaxLists {
+		return pack, []*policyfile.Error{{File: file, Line: p.Hooks[shell.MaxLists].Line, Col: 1, Msg: fmt.Sprintf("a pack can have at most %d hooks", shell.MaxLists), Hint: "write two packs"}}
+	}
+	for i := range p.Hooks { // the line comes from the file that uses the pack
+		p.Hooks[i].Line, p.Hooks[i].Incident = 0, ""
+	}
+	var w compiledWriter
+	pack.Version, pack.Digest = p.Pack.Version, digest.Of(data)
+	pack.Begins, pack.Rows = w.block(p.Hooks)
+	pack.Events, pack.Tools = w.events, w.tools
+	return pack, nil
+}
 
 // Pack is a pack as one policy file uses it.
 type Pack struct {
@@ -22,20 +176,21 @@ type Pack struct {
 }
 
 // PacksOf returns the packs in the `use:` key of a policy file. It returns all errors.
-func PacksOf(p *policyfile.Policy, file string, registry packindex.Registry) (packs []Pack, errs []*policyfile.Error) {
-	for i, found := range registryPacks(p, file, registry, &errs) {
+func PacksOf(p *policyfile.Policy, file string, all Packs) (packs []Pack, errs []*policyfile.Error) {
+	for i, found := range usedPacks(p, file, all, &errs) {
 		if found == nil {
 			continue
 		}
 		use := p.Use[i]
 		pack := Pack{Use: use, Digest: found.Digest, Policy: &policyfile.Policy{Version: 1, Pack: &policyfile.PackInfo{Version: found.Version}}}
-		for j := range found.Hooks {
-			if leavesOut(&use, found.Hooks[j].Name) {
+		for j := range found.Rows {
+			x := found.row(j)
+			if leavesOut(&use, x.name) {
 				continue
 			}
-			h, err := hookOf(&found.Hooks[j])
+			h, err := x.decode()
 			if err != nil {
-				errs = append(errs, &policyfile.Error{File: file, Line: use.Pack.Line, Col: use.Pack.Col, Msg: fmt.Sprintf("pack %q: hook %q: %v", found.Name, found.Hooks[j].Name, err)})
+				errs = append(errs, &policyfile.Error{File: file, Line: use.Pack.Line, Col: use.Pack.Col, Msg: fmt.Sprintf("pack %q: %v", found.Name, err)})
 				continue
 			}
 			h.Line = use.Pack.Line
@@ -50,21 +205,21 @@ func PacksOf(p *policyfile.Policy, file string, registry packindex.Registry) (pa
 	return packs, errs
 }
 
-// registryPacks returns the packs of the `use:` entries, with nil for an unknown pack. It appends
+// usedPacks returns the packs of the `use:` entries, with nil for an unknown pack. It appends
 // errors to errs.
-func registryPacks(p *policyfile.Policy, file string, registry packindex.Registry, errs *[]*policyfile.Error) []*packindex.Pack {
+func usedPacks(p *policyfile.Policy, file string, all Packs, errs *[]*policyfile.Error) []*Compiled {
 	fail := func(at policyfile.Word, hint, format string, args ...any) {
 		*errs = append(*errs, &policyfile.Error{File: file, Line: at.Line, Col: at.Col, Msg: fmt.Sprintf(format, args...), Hint: hint})
 	}
-	var packs []*packindex.Pack
+	var packs []*Compiled
 	for i := range p.Use {
 		use := &p.Use[i]
-		pack := registry.Find(use.Pack.Text)
+		pack := all.find(use.Pack.Text)
 		packs = append(packs, pack)
 		if pack == nil {
-			hint := nearest.Hint(use.Pack.Text, registry.Names())
+			hint := nearest.Hint(use.Pack.Text, all.Names())
 			if hint == "" {
-				hint = "valid values: " + strings.Join(registry.Names(), ", ")
+				hint = "valid values: " + strings.Join(all.Names(), ", ")
 				if strings.ContainsAny(use.Pack.Text, "./") {
 					hint = "`use` takes packs of Grapnel and no files; " + hint
 				}
@@ -76,11 +231,11 @@ func registryPacks(p *policyfile.Policy, file string, registry packindex.Registr
 		for j := range use.Allow {
 			named = append(named, use.Allow[j].Hook)
 		}
+		if len(named) == 0 {
+			continue
+		}
+		names := pack.Hooks()
 		for _, w := range named {
-			var names []string
-			for j := range pack.Hooks {
-				names = append(names, pack.Hooks[j].Name)
-			}
 			if !slices.Contains(names, w.Text) {
 				fail(w, cmp.Or(nearest.Hint(w.Text, names), fmt.Sprintf("\"grapnel hooks list --pack %s\" and docs/packs.md list its hooks", pack.Name)), "pack %q has no hook %q", pack.Name, w.Text)
 			}
@@ -127,7 +282,7 @@ func (ld *loader) always() []grapnel.Spec {
 func (ld *loader) buildPacks(file File, policy *policyfile.Policy) (specs []grapnel.Spec, skipped int, err error) {
 	var errs []*policyfile.Error
 	ld.facts.Secrets = match.SecretRules(policy.Secrets)
-	packs := registryPacks(policy, file.Path, ld.Packs, &errs)
+	packs := usedPacks(policy, file.Path, ld.Packs, &errs)
 	if len(errs) > 0 {
 		return nil, 0, errs[0]
 	}
@@ -137,16 +292,29 @@ func (ld *loader) buildPacks(file File, policy *policyfile.Policy) (specs []grap
 		}
 		use := &policy.Use[i]
 		source := grapnel.Source{Name: file.Path + "#" + pack.Name, Scope: file.Scope, File: file.Path, Digest: pack.Digest}
-		for j := range pack.Hooks {
-			if leavesOut(use, pack.Hooks[j].Name) {
+		s := pack.selection(ld.early)
+		j := 0
+		programs := func() bool { return ld.early.NearPrograms(pack.Begins, len(pack.Rows))[j] }
+		var x row
+		for ; j < len(pack.Rows); j++ {
+			r := codecReader{left: pack.Rows[j]}
+			if !s.selects(&x, &r, programs) {
+				if len(use.Except) == 0 || !leavesOut(use, pack.row(j).name) {
+					skipped++
+				}
 				continue
 			}
-			hook := &packHook{Hook: &pack.Hooks[j], pack: pack, number: j, use: use, source: &source, facts: ld.facts, secrets: ld.facts.Secrets}
-			if ld.early != nil && !hook.concerns(ld.early) {
+			x.rest(&r)
+			if leavesOut(use, x.name) {
+				continue
+			}
+			x.needs.Tools = pack.Tools[x.tools]
+			hook := &packHook{row: x, pack: pack, number: j, use: use, source: &source, facts: ld.facts, secrets: ld.facts.Secrets}
+			if ld.early != nil && x.flags&rowAlways == 0 && !hook.near(ld.early) {
 				skipped++
 				continue
 			}
-			spec, err := hook.toSpec(use)
+			spec, err := hook.toSpec()
 			if err != nil {
 				return nil, 0, err
 			}

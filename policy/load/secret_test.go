@@ -10,7 +10,6 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/internal/policy/fixture"
 	"github.com/grapnel-dev/grapnel/internal/seam"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -365,7 +364,7 @@ func TestTrustedRules(t *testing.T) {
 	check(grapnel.None)
 
 	p.put("grapnel.yaml", "version: 1\nsecrets: {rules: ../rules.toml}\n")
-	if _, errs := load.Examine(p.file, p.dir, packindex.Registry{}); len(errs) == 0 || !strings.Contains(errs[0].Error(), "not in the project") {
+	if _, errs := load.Examine(p.file, p.dir, load.Packs{}); len(errs) == 0 || !strings.Contains(errs[0].Error(), "not in the project") {
 		t.Errorf("rules of elsewhere give %v", errs)
 	}
 }

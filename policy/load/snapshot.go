@@ -21,7 +21,7 @@ type snapshots struct{ dir string }
 
 // snapshotFormat changes when the meaning of the stored data changes. codecLayout is the version of
 // the stored types.
-const snapshotFormat = "grapnel snapshot 7 "
+const snapshotFormat = "grapnel snapshot 8 "
 
 // Prefix and suffix of file names in the snapshot directory.
 const (

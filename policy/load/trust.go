@@ -17,7 +17,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/atomicfile"
 	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/home"
-	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/internal/policy/match"
 	"github.com/grapnel-dev/grapnel/internal/policy/yaml"
 	"github.com/grapnel-dev/grapnel/internal/readfile"
@@ -123,7 +122,7 @@ const maxPins = 256
 
 // Examine reads the current content of a project's policy and of the files below root that its
 // command lines name. If it returns errors, the policy must not be trusted.
-func Examine(file, root string, packs packindex.Registry) (*Examined, []*policyfile.Error) {
+func Examine(file, root string, packs Packs) (*Examined, []*policyfile.Error) {
 	fail := func(err error) []*policyfile.Error {
 		return []*policyfile.Error{{File: file, Msg: readfile.Reason(err)}}
 	}
@@ -133,7 +132,7 @@ func Examine(file, root string, packs packindex.Registry) (*Examined, []*policyf
 	}
 	p, errs := policy.Parse(file, data)
 	if len(errs) == 0 {
-		registryPacks(p, file, packs, &errs)
+		usedPacks(p, file, packs, &errs)
 	}
 	if len(errs) > 0 {
 		return nil, errs

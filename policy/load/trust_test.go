@@ -15,7 +15,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/internal/policy/fixture"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/load"
@@ -55,7 +54,7 @@ func (p *project) snapshots() string { return filepath.Join(p.state, "policy") }
 
 func (p *project) examine() *load.Examined {
 	p.t.Helper()
-	x, errs := load.Examine(p.file, p.dir, packindex.Registry{})
+	x, errs := load.Examine(p.file, p.dir, load.Packs{})
 	if len(errs) > 0 {
 		p.t.Fatalf("Examine: %v", errs)
 	}
@@ -487,11 +486,11 @@ func TestExamineRefuses(t *testing.T) {
 		if err := os.Truncate(filepath.Join(p.dir, "big"), 17<<20); err != nil {
 			t.Fatal(err)
 		}
-		if _, errs := load.Examine(p.file, p.dir, packindex.Registry{}); len(errs) == 0 || !strings.Contains(errs[0].Error(), want) {
+		if _, errs := load.Examine(p.file, p.dir, load.Packs{}); len(errs) == 0 || !strings.Contains(errs[0].Error(), want) {
 			t.Errorf("%.60q: %v, want %q", text, errs, want)
 		}
 	}
-	if _, errs := load.Examine(filepath.Join(t.TempDir(), "none"), "/", packindex.Registry{}); len(errs) != 1 || errs[0].Msg != "no such file" {
+	if _, errs := load.Examine(filepath.Join(t.TempDir(), "none"), "/", load.Packs{}); len(errs) != 1 || errs[0].Msg != "no such file" {
 		t.Errorf("%v", errs)
 	}
 }

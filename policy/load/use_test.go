@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/internal/pause"
 	"github.com/grapnel-dev/grapnel/internal/policy/fixture"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -25,9 +24,9 @@ hooks:
   - {name: no-mkdir, on: tool.before, match: {command: mkdir}, mode: observe, block: pack says no mkdir}
 `
 
-// shipped returns a registry of packs.
-func shipped(packs ...string) packindex.Registry {
-	registry, errs := load.ReadRegistry(files(packs...))
+// shipped returns packs.
+func shipped(packs ...string) load.Packs {
+	registry, errs := load.ReadPacks(files(packs...))
 	if len(errs) > 0 {
 		panic(errs[0])
 	}
@@ -44,7 +43,7 @@ func files(packs ...string) fstest.MapFS {
 }
 
 // using loads files that use packs. The first file has the scope 0, the second 1, and so on.
-func using(t *testing.T, packs packindex.Registry, snaps string, files ...string) (load.Set, *grapnel.Engine) {
+func using(t *testing.T, packs load.Packs, snaps string, files ...string) (load.Set, *grapnel.Engine) {
 	t.Helper()
 	req := load.Request{Packs: packs, Snapshots: snaps, Runners: policy.Runners{Command: fixture.NoCommand}}
 	for i, file := range files {
@@ -208,7 +207,7 @@ func TestUseMistakes(t *testing.T) {
 		if got := strings.Join(messages, "\n"); !strings.Contains(got, want) {
 			t.Errorf("use: %s: says %q, want %q", use, got, want)
 		}
-		if _, errs := load.PacksOf(p, "p.yaml", packindex.Registry{}); len(errs) == 0 || !strings.Contains(errs[0].Msg, "unknown pack") {
+		if _, errs := load.PacksOf(p, "p.yaml", load.Packs{}); len(errs) == 0 || !strings.Contains(errs[0].Msg, "unknown pack") {
 			t.Errorf("use: %s without any packs: %v, want an error", use, errs)
 		}
 		if _, err := policy.Build(p, fixture.Source("p.yaml"), fixture.NoCommand); err == nil {
@@ -259,9 +258,9 @@ func TestUseFollowsTheProgram(t *testing.T) {
 }
 
 // Errors in packs are found when they are read, for all packs together.
-func TestReadRegistry(t *testing.T) {
+func TestReadPacks(t *testing.T) {
 	t.Parallel()
-	registry, errs := load.ReadRegistry(files("plain", blockAll, "broken", "version: 7\n", "two", twoRules))
+	registry, errs := load.ReadPacks(files("plain", blockAll, "broken", "version: 7\n", "two", twoRules))
 	var messages []string
 	for _, err := range errs {
 		messages = append(messages, err.Error())
@@ -304,7 +303,7 @@ hooks:
 	put(t, packed, "version: 1\nuse: [many]\n")
 	put(t, written, plain)
 	_, lazy := using(t, packs, "", packed)
-	_, eager := using(t, packindex.Registry{}, "", written)
+	_, eager := using(t, load.Packs{}, "", written)
 	tool := func(class grapnel.Class, name, input string, facts ...grapnel.Fact) *grapnel.Event {
 		tool := &grapnel.Tool{Class: class, Name: name, Input: []byte(input), Facts: facts}
 		tool.Derive()

@@ -75,15 +75,15 @@ func (t *explainer) why(name string, place local.Place, set *load.Set) error {
 	if len(t.x.Why) > 0 {
 		return nil
 	}
-	for _, pack := range packs.All().Packs() {
-		for i := range pack.Hooks {
-			known = append(known, pack.Hooks[i].Name)
-			if pack.Hooks[i].Name == name {
-				t.x.Why = append(t.x.Why, whyHook{
-					Hook: name, Source: pack.Name, State: stateNoForce,
-					Text: fmt.Sprintf("%s did not act: it is a hook of the pack %s, which no policy in force uses", name, pack.Name),
-				})
-			}
+	for _, of := range packs.All().Names() {
+		pack, _ := packs.All().Find(of)
+		hooks := pack.Hooks()
+		known = append(known, hooks...)
+		if slices.Contains(hooks, name) {
+			t.x.Why = append(t.x.Why, whyHook{
+				Hook: name, Source: of, State: stateNoForce,
+				Text: fmt.Sprintf("%s did not act: it is a hook of the pack %s, which no policy in force uses", name, of),
+			})
 		}
 	}
 	if len(t.x.Why) > 0 {

@@ -22,7 +22,6 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/await"
 	"github.com/grapnel-dev/grapnel/internal/late"
-	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
 )
@@ -311,7 +310,7 @@ func TestFindPendingOfAProject(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		x, errs := load.Examine(file, filepath.Dir(file), packindex.Registry{})
+		x, errs := load.Examine(file, filepath.Dir(file), load.Packs{})
 		if len(errs) > 0 {
 			t.Fatal(errs)
 		}

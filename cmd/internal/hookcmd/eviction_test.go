@@ -10,7 +10,6 @@ import (
 
 	"github.com/grapnel-dev/grapnel/policy/load"
 
-	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/local"
 )
 
@@ -28,7 +27,7 @@ func trusted(t *testing.T, dir, project string) (root string) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	x, errs := load.Examine(file, filepath.Dir(file), packindex.Registry{})
+	x, errs := load.Examine(file, filepath.Dir(file), load.Packs{})
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}

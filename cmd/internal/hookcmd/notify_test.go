@@ -18,7 +18,6 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/late"
-	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/internal/wire"
 	"github.com/grapnel-dev/grapnel/local"
@@ -235,7 +234,7 @@ func TestNotifyOfAProject(t *testing.T) {
 	if len(box.ids) != 0 {
 		t.Fatal("a project that nobody trusts tells a server")
 	}
-	x, errs := load.Examine(file, filepath.Dir(file), packindex.Registry{})
+	x, errs := load.Examine(file, filepath.Dir(file), load.Packs{})
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}

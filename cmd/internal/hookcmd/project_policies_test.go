@@ -17,7 +17,6 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
-	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/internal/policy/match"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
@@ -147,7 +146,7 @@ func TestOtherProjectsAllowNothing(t *testing.T) {
 	file := filepath.Join(dir, "other", local.ProjectPolicy)
 	write(p.Policy, "version: 1\ngrants: [{source: '**', may: [allow]}]\n")
 	write(file, "version: 1\nhooks:\n  - {name: fine, on: tool.before, match: {command: [make]}, allow: fine}\n")
-	x, errs := load.Examine(file, filepath.Dir(file), packindex.Registry{})
+	x, errs := load.Examine(file, filepath.Dir(file), load.Packs{})
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}

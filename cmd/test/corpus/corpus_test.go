@@ -33,7 +33,6 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/internal/policy/yaml"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/packs"
@@ -292,9 +291,9 @@ func text(n *yaml.Node, key string) string {
 }
 
 // registry returns the packs from their files, which may be newer than the built-in table.
-func registry(t *testing.T) packindex.Registry {
+func registry(t *testing.T) load.Packs {
 	t.Helper()
-	packs, errs := load.ReadRegistry(packs.Files())
+	packs, errs := load.ReadPacks(packs.Files())
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}

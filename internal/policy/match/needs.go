@@ -6,7 +6,6 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/policy/prefilter"
 	"github.com/grapnel-dev/grapnel/internal/shell"
-	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // Needs lists the properties that an event must have for a hook to match, as far as they can be
@@ -26,17 +25,10 @@ type Needs struct {
 	Secret  bool   // a text that may be a secret
 }
 
-// SplitLines splits a list of Needs into its entries.
-func SplitLines(text string) []string {
-	if text == "" {
-		return nil
-	}
-	return strings.Split(text, "\n")
-}
-
-// nearText encodes the required literals of patterns.
+// nearText encodes the required literals of patterns, each list once: patterns often search for the
+// same words in different orders.
 func nearText(patterns []textPattern) string {
-	var all, full []string
+	var all []string
 	for i := range patterns {
 		p := &patterns[i]
 		near := p.near
@@ -46,38 +38,11 @@ func nearText(patterns []textPattern) string {
 		case near == "" && p.re.Literal() != "":
 			near = prefilter.Fold(p.re.Literal())
 		}
-		full = append(full, near)
-		if at := slices.Index(full, near); at < min(i, 10) && len(near) > 2 {
-			near = asBefore + "0123456789"[at:at+1]
+		if !slices.Contains(all, near) {
+			all = append(all, near)
 		}
-		all = append(all, near)
 	}
 	return strings.Join(all, prefilter.NextPattern)
-}
-
-// asBefore precedes the index of an earlier pattern with the same required literals. Such patterns
-// search for the same words in different orders, and nearAny searches for these words only once.
-const asBefore = "\x06"
-
-// WithoutPrefilter returns a copy of the patterns without their required literals, which are in the
-// Needs.
-func WithoutPrefilter(patterns []policyfile.Pattern) []policyfile.Pattern {
-	patterns = slices.Clone(patterns)
-	for i := range patterns {
-		patterns[i].Near, patterns[i].Literal = "", ""
-	}
-	return patterns
-}
-
-// RestorePrefilter sets the required literals again that WithoutPrefilter removed. all is the list
-// in the Needs.
-func RestorePrefilter(patterns []policyfile.Pattern, all string) {
-	for i := range patterns {
-		patterns[i].Near, all, _ = strings.Cut(all, prefilter.NextPattern)
-		if at, ok := strings.CutPrefix(patterns[i].Near, asBefore); ok {
-			patterns[i].Near = patterns[at[0]-'0'].Near
-		}
-	}
 }
 
 // NeedsOf returns the properties that an event must have for a Matcher to match, and the command
@@ -166,7 +131,7 @@ func (f *Facts) nearAny(all string, texts func(*Facts) []string) bool {
 		for rest, more := all, true; more; {
 			var lists string
 			lists, rest, more = strings.Cut(rest, prefilter.NextPattern)
-			if !strings.HasPrefix(lists, asBefore) && low.Holds(lists) {
+			if low.Holds(lists) {
 				return true
 			}
 		}

@@ -574,7 +574,7 @@ func TestTestsBeforeCommit(t *testing.T) {
 // TestAfterInPacks: hooks of packs can use `after:` too.
 func TestAfterInPacks(t *testing.T) {
 	t.Parallel()
-	registry, errs := load.ReadRegistry(fstest.MapFS{"order.yaml": {Data: []byte("version: 1\npack: {version: 1}\nhooks:\n  - {name: x, on: tool.before, match: {command: b}, after: {event: tool.after, match: {command: a}}, block: no}\n")}})
+	registry, errs := load.ReadPacks(fstest.MapFS{"order.yaml": {Data: []byte("version: 1\npack: {version: 1}\nhooks:\n  - {name: x, on: tool.before, match: {command: b}, after: {event: tool.after, match: {command: a}}, block: no}\n")}})
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// TestRegistryHooksAreWhole checks that a registry returns everything that was stored in it.
-func TestRegistryHooksAreWhole(t *testing.T) {
+// TestRowsAreWhole checks that a row returns everything that was stored in it.
+func TestRowsAreWhole(t *testing.T) {
 	t.Parallel()
 	p, errs := policy.Parse("p.yaml", []byte(`version: 1
 pack: {version: 1}
@@ -31,23 +31,20 @@ hooks:
 	}
 	for i := range p.Hooks {
 		want := p.Hooks[i]
-		want.Line = 0
-		entry, _, err := toRegistryHook(&want)
+		var w compiledWriter
+		stored, _ := w.row(&want)
+		var read row
+		r := codecReader{left: stored.encode(&want)}
+		read.head(&r)
+		read.texts(&r)
+		read.rest(&r)
+		got, err := read.decode()
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := hookOf(&entry)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, h := range []*policyfile.Hook{got, &want} { // the stored form has required literals instead of the text
-			if h.Match != nil {
-				for _, patterns := range [][]policyfile.Pattern{h.Match.Text, h.Match.Content, h.Match.Prompt} {
-					for j := range patterns {
-						patterns[j].Near, patterns[j].Literal = "", ""
-					}
-				}
-			}
+		stored.hook, stored.needs.Tools = read.hook, ""
+		if diff := cmp.Diff(stored, read, cmp.AllowUnexported(row{})); diff != "" {
+			t.Errorf("%s (-put +taken):\n%s", want.Name, diff)
 		}
 		if diff := cmp.Diff(asJSON(&want), asJSON(got)); diff != "" {
 			t.Errorf("%s (-put +taken):\n%s", want.Name, diff)
