@@ -15,6 +15,8 @@ func (w *walker) does(kind, name string, value Word, at place) {
 	if kind == "ext" && !strings.HasPrefix(value.code(), "ext::") {
 		return // the usual case
 	}
+	defer func(sure bool) { w.sure = sure }(w.sure)
+	w.sure = false
 	in := at.behind(name)
 	switch kind {
 	case "line":

@@ -40,7 +40,7 @@ func ParseAfter(past *Past, language, line string) *Script {
 	if language == PowerShell || language == Cmd {
 		return parseForeign(past, language, line)
 	}
-	w := walker{s: &Script{}, past: past}
+	w := walker{s: &Script{}, past: past, sure: true}
 	if past != nil {
 		for _, m := range past.Moved {
 			w.moved = append(w.moved, moved{to: m.To, from: Word{Text: m.From, Literal: true}})
@@ -92,6 +92,7 @@ func (w *walker) runs(file *writtenFile) {
 func (w *walker) outlast() {
 	w.readLater(0, true)
 	w.s.end = w.did
+	w.s.steers = len(w.env.list(func(name string) bool { return name != "PATH" && steersServer(name) })) > 0
 	for _, b := range w.bodies {
 		for i := b.first; i < b.end && b.changes != w.changes; i++ { // a call may run in another directory
 			w.s.Commands[i].Lost = true
@@ -171,14 +172,16 @@ func (w *walker) runsFiles(name string, args []Word, at place) {
 				w.makeText(justText(text), name, computed, in, makeRun{goals: wordsOf(args)})
 			})
 		}
-	case "psql", "mysql", "mariadb", "sqlite3", "sftp", "lftp", "ftp": // rules match the text, which is no shell line
+	case "psql", "mysql", "mariadb", "pgcli", "mycli", "sqlite3", "sftp", "lftp", "ftp": // rules match the text, which is no shell line
 		for _, r := range at.stdin {
 			if r.Op == syntax.RdrIn {
 				args = append(slices.Clip(args), w.word(&at, r.Word))
 			}
 		}
 		for _, a := range args {
-			w.wrote(a, func(string, bool) {})
+			w.wrote(a, func(text string, _ bool) {
+				w.s.Commands[at.parent].reads(feed{texts: []string{text}})
+			})
 		}
 	}
 }

@@ -28,7 +28,7 @@ func ParseAs(language, line string) *Script {
 }
 
 func parseForeign(past *Past, language, line string) (s *Script) {
-	s = &Script{Language: language}
+	s = &Script{Language: language, line: line}
 	w := walker{s: s, line: line, past: past}
 	defer func() {
 		if r := recover(); r != nil {
@@ -509,7 +509,7 @@ func (w *walker) note(words []Word, at place) {
 	name := programName(words[0].Text)
 	w.s.Commands = append(w.s.Commands, Command{
 		Name: name, Path: words[0].Text, Args: words[1:], Via: at.via, Line: at.line, Col: at.col, Dir: w.dir, Lost: w.lost || w.forked,
-		program: words[0], parent: at.parent, key: foldCase(name), before: w.did, env: w.env,
+		program: words[0], parent: at.parent, key: foldCase(name), before: w.did, env: w.env, feed: &feed{more: true},
 	})
 	switch key := foldCase(name); {
 	case key == "git":

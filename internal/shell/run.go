@@ -15,6 +15,7 @@ func (w *walker) run(row *program, name string, args []Word, at place) {
 		w.unknown("unparsable: nested too deeply")
 		return
 	}
+	w.sure = w.sure && (row.branches() || passesFailure(row.name))
 	switch row.runs {
 	case runsNothing:
 		switch {

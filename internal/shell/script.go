@@ -63,9 +63,16 @@ type Script struct {
 	ran    []string
 	runs   []string
 	end    *Step
+	line   string
+	steers bool // see Steers
 
 	filesLock sync.Mutex
 	files     []foundFiles // the files of the commands, computed on first use
+
+	databasesOnce sync.Once
+	databases     [][]Database // by command
+	stated        bool         // statements is complete
+	statements    []Database   // see anyStatements
 }
 
 // Hidden returns the entries of Unknown that may hide a command. It omits entries that are common
@@ -116,6 +123,8 @@ type Command struct {
 	parent   int     // index of the wrapper in Script.Commands, or -1
 	before   *Step   // see Before
 	env      *setVar // see Env
+	sure     bool    // the line fails if the command does
+	feed     *feed   // what a client of databases reads; nil = nothing
 }
 
 // String formats the command on one line, for messages.
@@ -163,7 +172,7 @@ func visible(s string) string {
 // lists the parts that it cannot read. Parse does not run the line and looks at nothing outside
 // it, so variables, aliases and files are unknown.
 func Parse(line string) *Script {
-	w := walker{s: &Script{}}
+	w := walker{s: &Script{}, sure: true}
 	w.outermost(line)
 	return w.s
 }
@@ -184,7 +193,7 @@ func (w *walker) outermost(line string) {
 		w.unknown("unparsable: the line has " + strconv.Itoa(len(line)) + " bytes, more than are read")
 		return
 	}
-	w.line = line
+	w.line, w.s.line = line, line
 	w.read(line, place{parent: -1})
 	w.outlast()
 }
@@ -233,6 +242,7 @@ type walker struct {
 	changes   int                       // number of steps and of directories that the line enters
 	bodies    []body                    // of functions
 	declares  *function                 // the function whose declaration is being read
+	sure      bool                      // the line fails if the current statement does
 	later     []laterTarget             // computed targets that are read again
 	loops     int                       // loops around the current statement
 	shifted   bool                      // the positional parameters move
@@ -547,6 +557,7 @@ func (w *walker) command(words []Word, at place) {
 		Lost:    w.lost && !w.same || w.forked || at.away,
 		before:  w.did,
 		env:     w.env,
+		sure:    w.sure && (len(w.funcs) == 0 || !w.defined(programName(words[0].Text))),
 	}
 	for _, r := range at.stdin {
 		if r.Op == syntax.Hdoc || r.Op == syntax.DashHdoc || r.Op == syntax.WordHdoc {
@@ -580,25 +591,36 @@ func (w *walker) command(words []Word, at place) {
 	c.key = foldCase(c.Name)
 	row := rowOf(c.key)
 	c.help = !c.computed && strings.IndexByte(c.Path, '/') < 0 && helps(row, c.Args)
+	if isClient(c.key) {
+		w.feedsClient(&c, &at)
+	}
 	w.s.Commands = append(w.s.Commands, c)
 	if at.parent >= 0 {
 		w.s.Commands[at.parent].wraps = true
 	}
+	sure := w.sure
+	w.sure = false // for what the command reads from files
 	w.effects(c.key, c.Name, words, at)
 	if (strings.IndexByte(c.Path, '/') >= 0 || pythonFile(c.Path, at)) && !c.computed {
 		in := at
 		in.parent = len(w.s.Commands) - 1
 		w.runsWritten(words[0], words[1:], in)
 	}
+	w.sure = c.sure
 	if row != nil {
 		at.parent = len(w.s.Commands) - 1
 		w.run(row, c.Name, words[1:], at)
 	}
+	w.sure = sure
 }
 
 // effects records what a command changes for the rest of the line.
 func (w *walker) effects(key, name string, words []Word, at place) {
 	switch args := words[1:]; key {
+	case "source", ".", "eval":
+		if len(args) != 1 || !strings.HasSuffix(args[0].Text, "/activate") { // of Python, which only changes PATH
+			w.env = &setVar{anyServer, w.env}
+		}
 	case "cd", "chdir", "pushd", "popd":
 		w.enterDir(key, args)
 	case "gh", "glab", "hub":

@@ -24,9 +24,20 @@ func (w *walker) enter() bool {
 func (w *walker) leave() { w.tree-- }
 
 func (w *walker) stmts(list []*syntax.Stmt, at *place) {
-	for _, st := range list {
+	sure := w.sure
+	for i, st := range list {
+		w.sure = sure && i == len(list)-1
 		w.stmt(st, at)
 	}
+	w.sure = sure
+}
+
+// loosely walks a part of the line that may fail without the line, or may not run.
+func (w *walker) loosely(part func()) {
+	sure := w.sure
+	w.sure = false
+	part()
+	w.sure = sure
 }
 
 func (w *walker) stmt(st *syntax.Stmt, at *place) {
@@ -34,6 +45,10 @@ func (w *walker) stmt(st *syntax.Stmt, at *place) {
 		return
 	}
 	defer w.leave()
+	if st.Background || st.Negated || st.Coprocess {
+		defer func(sure bool) { w.sure = sure }(w.sure)
+		w.sure = false
+	}
 	if st.Background {
 		defer func(before state) { // the next command does not wait for it
 			w.state = oneOf(before, w.state)
@@ -100,13 +115,19 @@ func (w *walker) binary(b *syntax.BinaryCmd, at *place) {
 		spine = append(spine, left)
 		b = left
 	}
-	start := w.state
+	start, sure := w.state, w.sure
+	ands := slices.IndexFunc(spine, func(b *syntax.BinaryCmd) bool { return b.Op != syntax.AndStmt }) // at the end of the line
+	if ands < 0 {
+		ands = len(spine)
+	}
+	w.sure = sure && ands == len(spine)
 	w.stmt(b.X, at)
 	if isPipe(b) {
 		w.where = start.where
 	}
 	var failed []state // after which the rest of the list is skipped
-	for _, b := range slices.Backward(spine) {
+	for i, b := range slices.Backward(spine) {
+		w.sure = sure && b.Op != syntax.OrStmt && i <= ands
 		if b.X != nil && b != spine[len(spine)-1] {
 			w.redirects(b.X.Redirs, w.dir, at)
 		}
@@ -131,6 +152,7 @@ func (w *walker) binary(b *syntax.BinaryCmd, at *place) {
 			w.perhaps(func() { w.stmt(b.Y, &right) })
 		}
 	}
+	w.sure = sure
 	if failed != nil {
 		w.state = oneOf(append(failed, w.state)...)
 	}
@@ -155,6 +177,12 @@ func pipeEnd(st *syntax.Stmt) *syntax.Stmt {
 }
 
 func (w *walker) simple(cmd syntax.Command, at *place) {
+	switch cmd.(type) {
+	case *syntax.CallExpr, *syntax.Subshell, *syntax.Block, *syntax.TimeClause:
+	default:
+		defer func(sure bool) { w.sure = sure }(w.sure)
+		w.sure = false
+	}
 	switch c := cmd.(type) {
 	case nil:
 	case *syntax.CallExpr:
@@ -307,11 +335,12 @@ func (w *walker) call(c *syntax.CallExpr, at *place) {
 		w.assign(a, at)
 	}
 	if len(c.Args) == 0 {
+		w.sendsAssigned(c.Assigns, at, steersServer) // which may be exported
 		return
 	}
 	if env := w.env; len(c.Assigns) > 0 {
 		defer func() { w.env = env }()
-		w.sendsAssigned(c.Assigns, at)
+		w.sendsAssigned(c.Assigns, at, steersAny)
 	}
 	from := start{w.state, len(w.s.Commands)}
 	words := make([]Word, 0, len(c.Args))
@@ -339,7 +368,7 @@ func (w *walker) call(c *syntax.CallExpr, at *place) {
 	for _, a := range c.Args {
 		w.parts(a.Parts, at, unquoted)
 	}
-	w.readings(c, words, at, from)
+	w.loosely(func() { w.readings(c, words, at, from) })
 }
 
 // spelledOption reports whether code is an option with a hole between its letters, -r${x}f, or
@@ -379,7 +408,7 @@ func (w *walker) declaration(c *syntax.DeclClause, at *place) {
 		w.assign(a, at)
 	}
 	if c.Variant.Value == "export" || slices.ContainsFunc(args, func(a Word) bool { return strings.HasPrefix(a.Text, "-") && strings.Contains(a.Text, "x") }) {
-		w.sendsAssigned(c.Args, at)
+		w.sendsAssigned(c.Args, at, steersAny)
 	}
 	w.references(c)
 }
@@ -500,11 +529,11 @@ func (w *walker) parts(parts []syntax.WordPart, at *place, q quoting) {
 			w.parts(p.Parts, at, doubleQuoted)
 		case *syntax.CmdSubst:
 			before := w.where
-			w.stmts(p.Stmts, at)
+			w.loosely(func() { w.stmts(p.Stmts, at) })
 			w.where = before
 		case *syntax.ProcSubst:
 			before := w.where
-			w.stmts(p.Stmts, at)
+			w.loosely(func() { w.stmts(p.Stmts, at) })
 			w.where = before
 		case *syntax.ParamExp:
 			w.param(p, at, q)

@@ -51,22 +51,39 @@ func (c *Command) Again() bool { return c.again }
 
 // Env returns the variables of git and of the home directory that the line sets for the command, as
 // NAME=value. A NAME alone has a value that is not known.
-func (c *Command) Env() (env []string) {
-	for v := c.env; v != nil; v = v.before {
-		env = append(env, v.text)
+func (c *Command) Env() []string { return c.env.list(steersGit) }
+
+// list returns the variables with a name that fits, the oldest first.
+func (v *setVar) list(fits func(name string) bool) (env []string) {
+	for ; v != nil; v = v.before {
+		if name, _, _ := strings.Cut(v.text, "="); fits(name) {
+			env = append(env, v.text)
+		}
 	}
 	slices.Reverse(env)
 	return env
 }
 
-// steers reports whether a variable changes where git works.
-func steers(name string) bool {
+// git returns the last variable that changes where git works.
+func (v *setVar) git() *setVar {
+	for ; v != nil; v = v.before {
+		if name, _, _ := strings.Cut(v.text, "="); steersGit(name) {
+			break
+		}
+	}
+	return v
+}
+
+// steersGit reports whether a variable changes where git works.
+func steersGit(name string) bool {
 	return strings.HasPrefix(name, "GIT_") || name == "HOME" || name == "XDG_CONFIG_HOME"
 }
 
+func steersAny(name string) bool { return steersGit(name) || steersServer(name) }
+
 // sends records a variable that the next commands get.
 func (w *walker) sends(name, value string, known bool) {
-	if !steers(name) {
+	if !steersAny(name) {
 		return
 	}
 	if known {
@@ -75,11 +92,12 @@ func (w *walker) sends(name, value string, known bool) {
 	w.env = &setVar{name, w.env}
 }
 
-// sendsAssigned records the assignments before a command, or in an export.
-func (w *walker) sendsAssigned(list []*syntax.Assign, at *place) {
+// sendsAssigned records the assignments before a command, in an export, or of a line, to variables with a
+// name that fits.
+func (w *walker) sendsAssigned(list []*syntax.Assign, at *place, fits func(name string) bool) {
 	for _, a := range list {
 		switch {
-		case a.Name == nil || !steers(a.Name.Value):
+		case a.Name == nil || !fits(a.Name.Value):
 		case a.Value == nil && a.Naked:
 			if values := w.values(a.Name.Value); len(values) == 1 {
 				w.sends(a.Name.Value, strings.Join(values[0].words, " "), true)
@@ -104,8 +122,11 @@ func oneOf(ends ...state) state {
 	first, last := &ends[0], ends[len(ends)-1]
 	var or []*Step
 	for _, end := range ends {
-		if path.Clean(end.dir) != path.Clean(first.dir) || end.lost != first.lost || end.forked || end.env != first.env {
+		if path.Clean(end.dir) != path.Clean(first.dir) || end.lost != first.lost || end.forked || end.env.git() != first.env.git() {
 			last.forked = true
+		}
+		if end.env != first.env {
+			last.env = &setVar{anyServer, last.env}
 		}
 		if end.did != first.did && !slices.Contains(or, end.did) {
 			or = append(or, end.did)
