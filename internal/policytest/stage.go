@@ -3,6 +3,7 @@ package policytest
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -314,6 +315,41 @@ func (s *stage) place(t *Test) (string, error) {
 	return filepath.Abs(dir)
 }
 
+// callNumber returns the index of the event that announces the call of event i: of the last one with the same
+// words, if i is its result.
+func (t *Test) callNumber(i int) int {
+	events := append(slices.Clip(t.Before), t.Event)
+	call := events[i].callText()
+	if call == "" || !events[i].ended() {
+		return i
+	}
+	for j := i - 1; j >= 0; j-- {
+		if events[j].callText() == call {
+			if events[j].ended() {
+				break
+			}
+			return j
+		}
+	}
+	return i
+}
+
+// ended reports whether the event is the result of a call.
+func (e *Event) ended() bool { return e.Output != nil || e.Error != nil }
+
+// callText returns the tool and the input of a call; "" = the event is no call, or one in the format of an agent.
+func (e *Event) callText() string {
+	if e.Payload != nil || e.Plain != nil || e.Prompt != nil {
+		return ""
+	}
+	name, input, wrong := e.call()
+	if wrong != nil {
+		return ""
+	}
+	text, _ := json.Marshal(input) // the input of a test, so it cannot fail
+	return name + " " + string(text)
+}
+
 // play fires the events of a test as one agent reports them, and returns the result of each; the
 // last one is checked.
 func (s *stage) play(ctx context.Context, t *Test, d *dialect.Dialect) ([]Firing, error) {
@@ -328,7 +364,7 @@ func (s *stage) play(ctx context.Context, t *Test, d *dialect.Dialect) ([]Firing
 		if i < len(t.Before) {
 			ev = &t.Before[i]
 		}
-		reported, err := ev.report(d, dir, i+1)
+		reported, err := ev.report(d, dir, t.callNumber(i)+1)
 		if err != nil {
 			at := &policyfile.Error{File: t.File.Path, Line: ev.Line, Col: ev.Col, Msg: err.Error()}
 			if errors.Is(err, errUnsupported) {
