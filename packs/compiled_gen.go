@@ -9,7 +9,7 @@ import (
 
 // all lists the packs in alphabetical order.
 var all = []load.Compiled{
-	{Name: "destructive", Version: 8, Digest: "7d21e2499a133ff1bea2a36912ec9f0433f45f89ee885aa012cf290604658d0b",
+	{Name: "destructive", Version: 8, Digest: "ad9a264ea7f18886ebdf3238bfa797313e5ff16a4cceac0b61f8cba260c94eaf",
 		Events: [][]grapnel.Kind{
 			{"tool.before"},
 		},
@@ -985,6 +985,8 @@ var all = []load.Compiled{
 			"\t\xb1\n" +
 			"mariadb" +
 			"\t\xa7\xaa\n" +
+			"mariadb-admin" +
+			"\t\xa8\n" +
 			"mc rb" +
 			"\t\xae\n" +
 			"mc rm" +
@@ -1042,8 +1044,9 @@ var all = []load.Compiled{
 			"\t\xa7\xaa\n" +
 			"mysql" +
 			"\t\xa7\xaa\n" +
-			"mysqladmin drop" +
-			"\t\xa8\xb1\n" +
+			"mysqladmin" +
+			"\t\xa8" +
+			"\x01drop\xb1\n" +
 			"nats stream" +
 			"\t\xad\n" +
 			"ncftp" +
@@ -1925,7 +1928,7 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x06\x01\x00\x8d\x80" +
 				"\x15\x19no-delete-of-a-whole-list" +
 				"\x01\vtool.before\x84\x80" +
-				"\x02\x04\bxargs rm" +
+				"\x04\x04\bxargs rm" +
 				"\fxargs unlink" +
 				"\vxargs shred" +
 				"\vparallel rm" +
@@ -1948,8 +1951,8 @@ var all = []load.Compiled{
 				"\x00\x00\x00\x1bno-emptying-of-a-whole-list" +
 				"\x04\x00\x00\x06\x01\x00\x8d\x80" +
 				"\x15\x1bno-emptying-of-a-whole-list" +
-				"\x01\vtool.before\xc0\x80" +
-				"\x02\x01\vredirection" +
+				"\x01\vtool.before\x80\x81" +
+				"\x04\x01\vredirection" +
 				"\x01\x05f/\\bfor\\s+\\w+\\s+in\\s+(\\$\\(|`)\\s*git\\s+ls-files\\s*[)`]\\s*;?\\s*do\\s+(:|true|cat\\s+/dev/null)?\\s*>\\s*\"?\\$/" +
 				"\x10for" +
 				"\x02git" +
@@ -2027,8 +2030,8 @@ var all = []load.Compiled{
 				"\x00\x00\x00\x00\x1dask-before-emptying-databases" +
 				"\x04\x00\x00\x04\x01\x00\x8d\x80" +
 				"\x15\x1dask-before-emptying-databases" +
-				"\x01\vtool.before\xc0\x84" +
-				"\x02\x01\vredirection" +
+				"\x01\vtool.before\x80\x89" +
+				"\x04\x01\vredirection" +
 				"\x01$**/*.{db,sqlite,sqlite3,mdb,rdb,ibd}" +
 				"\x01\x01t/(?i)(^|[;&|\\n:]|\\b(do|then|true|cat\\s+/dev/null|echo\\s+-n(\\s+[\"']{2})?|printf\\s+[\"']{2}))\\s*>\\|?\\s*[\"']?[^\\s;&|<>]/" +
 				"\x03" +
@@ -2367,7 +2370,7 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x06\x01\x00\x9d\x80" +
 				"\x05\x18no-write-to-system-files" +
 				"\x01\vtool.before\x81" +
-				"\x04\x02\x05write" +
+				"\b\x02\x05write" +
 				"\x04edit" +
 				"\x11!/{etc,boot,bin,sbin,lib,lib64}/**" +
 				"\x16/usr/{bin,sbin,lib}/**" +
@@ -2386,7 +2389,7 @@ var all = []load.Compiled{
 				"\x12/var/spool/cron/**" +
 				"\v/var/lib/**;**/.git/{HEAD,index,packed-refs,refs/**,objects/**,logs/**}" +
 				"\x01\x80" +
-				"\x01\x04\r/proc/self/**" +
+				"\x02\x04\r/proc/self/**" +
 				"\r/sys/class/**" +
 				"\x0f/var/lib/apt/**" +
 				"\v/etc/apt/**" +
@@ -2415,8 +2418,8 @@ var all = []load.Compiled{
 				"\x00\x00\x00\x00\x1eno-redirection-to-system-files" +
 				"\x04\x00\x00\x06\x01\x00\x9d\x80" +
 				"\x15\x1eno-redirection-to-system-files" +
-				"\x01\vtool.before\xc0" +
-				"\x04\x01\vredirection" +
+				"\x01\vtool.before\x80" +
+				"\t\x01\vredirection" +
 				"\x12!/{etc,boot,bin,sbin,lib,lib64}/**" +
 				"\x16/usr/{bin,sbin,lib}/**" +
 				"\x11/dev/[shv]d[a-z]*" +
@@ -2434,7 +2437,7 @@ var all = []load.Compiled{
 				"\x12/var/spool/cron/**" +
 				"\v/var/lib/**;**/.git/{HEAD,index,packed-refs,refs/**,objects/**,logs/**}" +
 				"\x01\x80" +
-				"\x01\x04\r/proc/self/**" +
+				"\x02\x04\r/proc/self/**" +
 				"\r/sys/class/**" +
 				"\x0f/var/lib/apt/**" +
 				"\v/etc/apt/**" +
@@ -2526,7 +2529,7 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x06\x01\x00\x8d\x80" +
 				"\x15\x15no-kill-of-everything" +
 				"\x01\vtool.before\x84\x80" +
-				"\x02\x01\x04kill" +
+				"\x04\x01\x04kill" +
 				"\x03" +
 				"\x05\x85" +
 				"\x01/\\bkill\\b[^\\n|;&]*(\\$\\(|`)\\s*ps\\b[^|)`]*([)`]|\\|\\s*awk\\s+'(NR\\s*>\\s*1\\s*)?\\{\\s*print\\s+\\$[12];?\\s*\\}'\\s*[)`]|\\|\\s*tail\\s[^|)`]*[)`])/" +
@@ -2552,7 +2555,7 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x06\x01\x00\x8d\x80" +
 				"\x05\fno-fork-bomb" +
 				"\x01\vtool.before\x84\x80" +
-				"\x02\t\f[a-zA-Z_:.%]" +
+				"\x04\t\f[a-zA-Z_:.%]" +
 				"\x05bomb*" +
 				"\x05fork*" +
 				"\x04boom" +
@@ -2587,7 +2590,7 @@ var all = []load.Compiled{
 				"\x00\x1cno-endless-processes-by-code" +
 				"\x04\x00\x00\x06\x01\x00\x8d\x80" +
 				"\x05\x1cno-endless-processes-by-code" +
-				"\x01\vtool.before\x80 " +
+				"\x01\vtool.before\x80@" +
 				"\x01\x05\xa1" +
 				"\x01/(?:(?:\\b|\\\\n)while\\s*\\(?\\s*(?:1|True|true)\\s*\\)?|\\bloop\\s*(?:do\\b|\\{))\\s*[:{]?\\s*(?:os\\.)?fork\\b|\\bfork(?:\\(\\))?\\s+while\\b|\\bfork\\(\\)\\s+for\\s+\\w+\\s+in\\s+iter\\(/B\\nwhile" +
 				"\x03" +
@@ -3178,31 +3181,11 @@ var all = []load.Compiled{
 				"\x02\x15npm publish --dry-run" +
 				"\x17cargo publish --dry-run",
 			// no-drop-database
-			"\x04\x00\x00\x00Rall" +
-				"\x03" +
-				"database" +
-				"\x03" +
-				"keyspace" +
-				"\x03" +
-				"measurement" +
-				"\x03" +
-				"owned" +
-				"\x03" +
-				"role" +
-				"\x03" +
-				"schema" +
-				"\x03" +
-				"tablespace" +
-				"\x03" +
-				"user" +
-				"\x03" +
-				"warehouse" +
-				"\x02drop" +
-				"\x00\x00\x00\x10no-drop-database" +
+			"\x04\x00\x00\x00\x00\x00\x00\x00\x10no-drop-database" +
 				"\x04\x00\x00\x06\x01\x00\x8d\x80" +
 				"\x05\x10no-drop-database" +
-				"\x01\vtool.before\x84\x80\x82" +
-				"\x02\x1d\x04psql" +
+				"\x01\vtool.beforeD" +
+				"\x1d\x04psql" +
 				"\x05mysql" +
 				"\amariadb" +
 				"\asqlite3" +
@@ -3231,50 +3214,21 @@ var all = []load.Compiled{
 				"\x04usql" +
 				"\x05mongo" +
 				"\amongosh" +
-				"\x01\x05\xb0" +
-				"\x02/(?i)(^|[;\\n]|\\*\\/|\\bbegin;?|(-[ceqQ]|--?[a-z][\\w-]*(=\\S*)?|\\bquery|\\bexecute|\\b(sqlite3?|duckdb|shell)\\s+(-\\S+\\s+)*\\S+)[\\s=]*\\\\?[\"'`]|\\becho\\s+(-\\w+\\s+)?\\\\?[\"']?|\\bprintf\\s+(\\S+\\s+)?[\"']?|<<<\\s*[\"']?)\\s*(drop\\s+(database|schema|keyspace|warehouse|user|role|owned|measurement|tablespace)\\b|drop\\s+all\\b)/Rall" +
 				"\x03" +
-				"database" +
-				"\x03" +
-				"keyspace" +
-				"\x03" +
-				"measurement" +
-				"\x03" +
-				"owned" +
-				"\x03" +
-				"role" +
-				"\x03" +
-				"schema" +
-				"\x03" +
-				"tablespace" +
-				"\x03" +
-				"user" +
-				"\x03" +
-				"warehouse" +
-				"\x02drop\x80\x80" +
-				"\x02\x01\x05k/(?i)^[^;&|\\n\"']*[\"']\\s*drop\\s+database\\s+(?:if\\s+exists\\s+)?[\"`]?(?:\\w*_)?test(?:_\\w+)?[\"`]?\\s*;?\\s*[\"']$/" +
-				"\x12database" +
-				"\x02drop" +
-				"\x02test" +
+				"\ttemporary" +
+				"\aunknown" +
+				"\x05other" +
 				"\x05block{A dropped database cannot be restored. Write a migration that the user can run, or use your own database with another name.",
 			// no-dropdb
 			"\x04\x00\x00\x00\x00\x00\x00\x00\tno-dropdb" +
-				"\x04\x00\x00\x06\x01\x00\x9d\x80" +
+				"\x04\x00\x00\x06\x01\x00\x8d\x80" +
 				"\x15\tno-dropdb" +
-				"\x01\vtool.before\x84\x80\x80" +
-				"\x02\x03" +
-				"\x06dropdb" +
-				"\x0fmysqladmin drop" +
-				"\x0epg_dropcluster\x80\x80" +
-				"\x02\x01\x05\x17/\\bdropdb\\s[^;&|\\n]*\\$/" +
-				"\x06dropdb" +
-				"\x01\x04\a\rdropdb *test*" +
-				"\fdropdb *dev*" +
-				"\fdropdb *tmp*" +
-				"\x10dropdb *scratch*" +
-				"\x0edropdb *local*" +
-				"\rdropdb *demo*" +
-				"\x16mysqladmin drop *test*" +
+				"\x01\vtool.beforeD" +
+				"\x04\x06dropdb\n" +
+				"mysqladmin" +
+				"\rmariadb-admin" +
+				"\x0epg_dropcluster" +
+				"\x01\x05other" +
 				"\x05blockhA dropped database cannot be restored. Use your own database with another name, or leave it to the user." +
 				"\x02\x12createdb shop_test" +
 				"\apsql -l",
@@ -3300,7 +3254,7 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x06\x01\x00\x8d\x80" +
 				"\x05\x16no-drop-through-a-pipe" +
 				"\x01\vtool.before\x84\x80" +
-				"\x02\x04\x05mongo" +
+				"\x04\x04\x05mongo" +
 				"\amongosh" +
 				"\tredis-cli\n" +
 				"valkey-cli" +
@@ -3361,8 +3315,8 @@ var all = []load.Compiled{
 				"\x00\x00\x00\x16ask-before-losing-rows" +
 				"\x04\x00\x00\x04\x01\x00\x8d\x80" +
 				"\x05\x16ask-before-losing-rows" +
-				"\x01\vtool.before\x84\x80\x82" +
-				"\x02\x1a\x04psql" +
+				"\x01\vtool.before\x84\x80\x84" +
+				"\x04\x1a\x04psql" +
 				"\x05mysql" +
 				"\amariadb" +
 				"\asqlite3" +
@@ -3433,7 +3387,7 @@ var all = []load.Compiled{
 				"\x02/(?i)(^|[;\\n]|\\*\\/|\\bbegin;?|(-[ceqQ]|--?[a-z][\\w-]*(=\\S*)?|\\bquery|\\bexecute|\\b(sqlite3?|duckdb|shell)\\s+(-\\S+\\s+)*\\S+)[\\s=]*\\\\?[\"'`]|\\becho\\s+(-\\w+\\s+)?\\\\?[\"']?|\\bprintf\\s+(\\S+\\s+)?[\"']?|<<<\\s*[\"']?)\\s*update\\s+[\\w.`\"\\[\\]]+\\s+set\\s+[\\w.`\"\\[\\]]+\\s*=\\s*('[^']*'|\"[^\"]*\"|\\w+)(\\s*,\\s*\\w+\\s*=\\s*('[^']*'|\"[^\"]*\"|\\w+))*\\s*(;|[\"']|$)/\n" +
 				"set" +
 				"\x02update\x80\x80" +
-				"\x02\x01\x05\xf1" +
+				"\x04\x01\x05\xf1" +
 				"\x01/(?:(?:\\s-[dD]|--d(?:bname|atabase))[= ]?[\\\"']?|(?:localhost|127\\.0\\.0\\.1)(?::\\d+)?/|\\b(?:psql|sqlite3|mysql|duckdb)\\s+(?:-\\S+\\s+)?[\\\"']?(?:[\\w./]*/)?)(?:\\w+[_-])?(?:test|tmp|scratch)(?:[_-]\\w+)?(?:\\.(?:db|sqlite3?))?[\\\"']?(?:\\s|$)|:memory:/" +
 				"\x19:memory:" +
 				"\x01scratch" +
@@ -3569,8 +3523,8 @@ var all = []load.Compiled{
 				"\x00\x1aask-before-code-loses-data" +
 				"\x04\x00\x00\x04\x01\x00\x8d\x80" +
 				"\x05\x1aask-before-code-loses-data" +
-				"\x01\vtool.before\x80\xa0\x80" +
-				"\x02\x06\x05\xb1" +
+				"\x01\vtool.before\x80\xc0\x80" +
+				"\x04\x06\x05\xb1" +
 				"\x01/(?i)\\b(exec\\w*|query\\w*|raw|text|invoke-sqlcmd)\\b\\W[^;]*?\\b(drop\\s+(table|database|schema|view)|truncate\\s|delete\\s+from\\s+[\\w.\"`\\[\\]]+\\s*([\"'`;)]|where\\s+(1\\s*=\\s*1|true)\\b))/6delete" +
 				"\x03" +
 				"drop" +
@@ -3700,7 +3654,7 @@ var all = []load.Compiled{
 				"\x01object_versions.delete(" +
 				"\x01schedule_key_deletion(" +
 				"\x03" +
-				"terminate_instances(\x80 " +
+				"terminate_instances(\x80@" +
 				"\x01\x05U/(?i):memory:|sqlite:\\/\\/[\"']|[\"'`\\w\\/]+[_-]test\\b|\\btest[_-]\\w+|\\btest\\.(db|sqlite)/J-test" +
 				"\x03" +
 				"_test" +
@@ -3728,11 +3682,10 @@ var all = []load.Compiled{
 				"\x12pg_restore --clean" +
 				"\rpg_restore -c" +
 				"\x0fpg_dump --clean" +
-				"\x01\x04\x05\x12pg_dump --clean -f" +
-				"\x10dropdb *[_-]test" +
-				"\x15dropdb *[_-]test[_-]*" +
-				"\x10dropdb test[_-]*" +
-				"\vdropdb test" +
+				"\x02\x04\x01\x12pg_dump --clean -fD" +
+				"\x01\x06dropdb" +
+				"\x02\asession" +
+				"\x04test" +
 				"\x03" +
 				"askhThis drops a database of PostgreSQL, or something in it. Is this intended, and is it the right database?" +
 				"\x02\x1apg_dump --schema-only shop" +
@@ -3840,7 +3793,7 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x04\x01\x00\x9d\x80" +
 				"\x05\x1eask-before-resetting-databases" +
 				"\x01\vtool.before\x84\x80\x80" +
-				"\x02Z" +
+				"\x04Z" +
 				"\x1amanage.py dbshell *DROP\\ *" +
 				"\x1amanage.py dbshell *drop\\ *" +
 				"\x1cmanage.py dbshell * *DROP\\ *" +
@@ -3925,7 +3878,7 @@ var all = []load.Compiled{
 				"\x0fmysqladmin drop" +
 				"\x13mongorestore --drop" +
 				"\x12mongoimport --drop\x80\x80" +
-				"\x02\x01\x05\xf0" +
+				"\x04\x01\x05\xf0" +
 				"\x01/^\\s*(?:\\w+=\\S*\\s+)*(?:RAILS|NODE|MIX|APP|RACK|DJANGO|FLASK)_ENV=test\\s[^;&|\\n]*$|--settings[= ][\\w.]*test|^\\s*(?:\\w+=\\S*\\s+)*DATABASE_URL=\\S*[@/](?:localhost|127\\.0\\.0\\.1|db|postgres|mysql)(?::\\d+)?\\/(?:test_\\w+|\\w+_test)[\"']?\\s[^;&|\\n]*$/\xf0" +
 				"\x01--settings " +
 				"\x03" +
@@ -3967,7 +3920,10 @@ var all = []load.Compiled{
 				"rack_env=test" +
 				"\x03" +
 				"rails_env=test" +
-				"\x01\x04\x01\x1drails db:reset RAILS_ENV=test" +
+				"\x02\x04\x01\x1drails db:reset RAILS_ENV=testD" +
+				"\x01\n" +
+				"mysqladmin" +
+				"\x01\asession" +
 				"\x03" +
 				"askmThis drops the database of an application, or all its tables. Is this intended, and is it the right database?",
 			// ask-before-delete-requests
@@ -4005,7 +3961,7 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x04\x01\x00\x8d\x80" +
 				"\x15\x1eask-before-remote-file-deletes" +
 				"\x01\vtool.before\x84\x80" +
-				"\x02\x04\x04sftp" +
+				"\x04\x04\x04sftp" +
 				"\x04lftp" +
 				"\x03" +
 				"ftp" +
@@ -4278,7 +4234,7 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x04\x01\x00\x8d\x80" +
 				"\x05\x19ask-before-server-deletes" +
 				"\x01\vtool.before\x83\x80\x80" +
-				"\x02\x01\x03" +
+				"\x04\x01\x03" +
 				"mcp" +
 				"\x05\xbd" +
 				"\x06delete|deletion|del|remove|rm|drop|erase|purge|terminate|uninstall|undeploy|deprovision|decommission|teardown account|addon|api|app|application|backup|balancer|base|board|branch|bucket|calendar|certificate|channel|chart|cluster|collection|configmap|container|dashboard|data|database|dataset|datasource|datastore|db|deployment|directory|disk|distribution|dns|domain|drive|droplet|environment|firewall|folder|function|graph|group|helm|hyperdrive|index|indices|instance|job|keyspace|keyvault|kubectl|lambda|machine|model|namespace|network|notebook|organization|page|pipeline|pool|project|queue|registry|release|repo|repository|resource|schema|scope|secret|server|service|sheet|site|snapshot|space|spreadsheet|stack|store|stream|subnet|table|team|tenant|topic|tree|user|vault|vm|volume|vpc|website|wiki|worker|workflow|workspace|zone1destroy|wipe|nuke|prune|truncate|flushall|flushdbJdelete|erase|purge|flush all|many|everything|recursive|cascade|issue|queryvdrop|flush|reset|recreate|empty database|db|pg|postgres|schema|branch|migration|migrate|bucket|trash|column|constraint+clean|push|checkout|switch|reset force|hard" +
@@ -4308,7 +4264,7 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x04\x01\x00\x8d\x80" +
 				"\x05\x1cask-before-server-statements" +
 				"\x01\vtool.before\x83\x80" +
-				"\x02\x01\x03" +
+				"\x04\x01\x03" +
 				"mcp" +
 				"\x01Bquery|sql|execute|exec|run|statement|database|db|migration|migrate" +
 				"\x01\x05\xd7" +
@@ -4719,8 +4675,8 @@ var all = []load.Compiled{
 				"\x04\x00(" +
 				"\x04\x01\x00\x8d\x84" +
 				"\x05\x0funclear-command" +
-				"\x01\vtool.before\xc0\x80\x80" +
-				"\x02\x01\aunknown" +
+				"\x01\vtool.before\x80\x81\x80" +
+				"\x04\x01\aunknown" +
 				"\x02\x01!interact|send|write|input process\xf0" +
 				"\x01\x03" +
 				"ask;This command line hides the command that it runs. Continue?",
@@ -5370,7 +5326,7 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x06\x01\x00\x8d\x80" +
 				"\x05\x0fno-secrets-sent" +
 				"\x01\vtool.before\x84\x80" +
-				"\x02:" +
+				"\x04:" +
 				"\x04curl" +
 				"\x06curlie" +
 				"\x04wget" +
@@ -6391,7 +6347,7 @@ var all = []load.Compiled{
 				"\x00\x17no-secrets-sent-by-code" +
 				"\x04\x00\x00\x06\x01\x00\x8d\x80" +
 				"\x05\x17no-secrets-sent-by-code" +
-				"\x01\vtool.before\x80 " +
+				"\x01\vtool.before\x80@" +
 				"\x06\x05\xd5" +
 				"\x05/(?:[/~'\"\\\\]\\.(?:ssh|aws|gnupg)\\b|\\bid_(?:rsa|dsa|ecdsa|ed25519)\\b|\\.netrc\\b|\\.git-credentials|/etc/(?:shadow|passwd)|\\.\\w+_history\\b|\\.kube/config|\\.docker/config\\.json|Login Data|key4\\.db|logins\\.json|Keychains|\\.npmrc|\\.pypirc|/proc/self/environ|Get-ChildItem env:)[\\s\\S]*(?:require\\(['\"](?:https?|dns|net)['\"]\\)\\.\\w+\\(|\\b(?:dns|net)\\.(?:connect|createConnection|lookup|resolve\\w*)\\(|requests\\.(?:post|put|get|request)|urllib|http\\.client|httpx|aiohttp|urlopen|\\bfetch\\(|axios|https?\\.(?:request|get|post)|Net::HTTP|open-uri|URI\\.open|LWP|HTTP::|IO::Socket|\\bget\\(\\s*['\\\"]https?:|\\bsocket\\b|TCPSocket|curl_init|file_get_contents\\(\\s*['\"]http|smtplib|ftplib|Invoke-(?:WebRequest|RestMethod)|\\.Upload(?:File|String|Data)\\()/\xfe" +
 				"\f.aws" +
@@ -7666,7 +7622,7 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x06\x01\x00\x8d\x80" +
 				"\x05\x13no-environment-sent" +
 				"\x01\vtool.before\x84\x80" +
-				"\x02/" +
+				"\x04/" +
 				"\x04curl" +
 				"\x06curlie" +
 				"\x04wget" +
@@ -8017,7 +7973,7 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x06\x01\x00\x8d\x80" +
 				"\x05\x13no-secrets-uploaded" +
 				"\x01\vtool.before\x84" +
-				"\x02\x0e\ts3cmd put" +
+				"\x04\x0e\ts3cmd put" +
 				"\tcroc send" +
 				"\rwormhole send" +
 				"\bipfs add" +
@@ -8047,8 +8003,8 @@ var all = []load.Compiled{
 				"\x00\x00\x00\x17no-token-sent-elsewhere" +
 				"\x04\x00\x00\x06\x01\x00\x9d\x80" +
 				"\x15\x17no-token-sent-elsewhere" +
-				"\x01\vtool.before\x84\x90\x82" +
-				"\x02\v\x04curl" +
+				"\x01\vtool.before\x84\xa0\x84" +
+				"\x04\v\x04curl" +
 				"\x06curlie" +
 				"\x04wget" +
 				"\x05wget2" +
@@ -8076,11 +8032,11 @@ var all = []load.Compiled{
 				"gh auth token" +
 				"\x03" +
 				"glab auth token\x80\x80" +
-				"\x02\x01\x05\x1e/auth token (?:-h|--hostname)/#auth token --hostname" +
+				"\x04\x01\x05\x1e/auth token (?:-h|--hostname)/#auth token --hostname" +
 				"\x03" +
 				"auth token -h" +
-				"\x01\x80" +
-				"\x10\x12\tlocalhost" +
+				"\x01\x80 " +
+				"\x12\tlocalhost" +
 				"\t127.0.0.1" +
 				"\x03" +
 				"::1" +
@@ -8154,8 +8110,8 @@ var all = []load.Compiled{
 				"\x00\x00\x00\x1eask-before-sending-credentials" +
 				"\x04\x00\x00\x04\x01\x00\x9d\x80" +
 				"\x05\x1eask-before-sending-credentials" +
-				"\x01\vtool.before\x84\x90" +
-				"\x02\v\x04curl" +
+				"\x01\vtool.before\x84\xa0" +
+				"\x04\v\x04curl" +
 				"\x06curlie" +
 				"\x04wget" +
 				"\x05wget2" +
@@ -8315,8 +8271,8 @@ var all = []load.Compiled{
 				"vault kv get" +
 				"\x03" +
 				"vault read" +
-				"\x01\x80" +
-				"\x10\r\tlocalhost" +
+				"\x01\x80 " +
+				"\r\tlocalhost" +
 				"\t127.0.0.1" +
 				"\x03" +
 				"::1" +
@@ -8367,7 +8323,7 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x06\x01\x00\x8d\x80" +
 				"\x05\x10no-reverse-shell" +
 				"\x01\vtool.before\x84\x80" +
-				"\x02\x1a\x02nc" +
+				"\x04\x1a\x02nc" +
 				"\x04ncat" +
 				"\x06netcat" +
 				"\x0enc.traditional\n" +
@@ -8618,7 +8574,7 @@ var all = []load.Compiled{
 				"\x00\x18no-reverse-shell-by-code" +
 				"\x04\x00\x00\x06\x01\x00\x8d\x80" +
 				"\x05\x18no-reverse-shell-by-code" +
-				"\x01\vtool.before\x80 " +
+				"\x01\vtool.before\x80@" +
 				"\x03" +
 				"\x05\xb3" +
 				"\x06/(?is)(?:socket\\.socket|create_connection|fsockopen|TCPSocket|Socket\\.tcp|net\\.Socket|net\\.connect|net\\.createConnection|IO::Socket|use Socket|inet_aton|TCPClient|socket\\.tcp|stream_socket_client|require\\(['\\\"]net['\\\"]\\)).*(?:(?:dup2|pty\\.spawn|/bin/(?:ba|z|da)?sh|\\b(?:ba)?sh -i|\\biex\\b|Invoke-Expression|cmd\\.exe)|(?:subprocess|os\\.system|os\\.execute|child_process|popen|\\bexec\\w*\\(|\\bsystem\\s*[($]|proc_open|passthru|shell_exec).*(?:recv|receive|stdin|fileno|\\.pipe\\(|\\bgets\\b|fdopen|\\bin:|\\[\\$s|while\\s*<|\\b(?:[1-9]\\d?|1[013-9]\\d|12[0-689]|2\\d\\d)\\.\\d+\\.\\d+\\.\\d+)|(?:recv|receive|stdin|fileno|\\.pipe\\(|\\bgets\\b|fdopen|\\bin:|\\[\\$s|while\\s*<|\\b(?:[1-9]\\d?|1[013-9]\\d|12[0-689]|2\\d\\d)\\.\\d+\\.\\d+\\.\\d+).*(?:subprocess|os\\.system|os\\.execute|child_process|popen|\\bexec\\w*\\(|\\bsystem\\s*[($]|proc_open|passthru|shell_exec))/\xa3" +
@@ -8811,10 +8767,10 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x06\x01\x00\x9d\x80" +
 				"\x15\x12no-raw-connections" +
 				"\x01\vtool.before\x80" +
-				"\x01\x02\v/dev/tcp/**" +
+				"\x02\x02\v/dev/tcp/**" +
 				"\v/dev/udp/**" +
 				"\x01\x80" +
-				"\x01\x01\xc6" +
+				"\x02\x01\xc6" +
 				"\x01/dev/tcp/{localhost,127.0.0.1,0.0.0.0,db,database,postgres,postgresql,mysql,mariadb,mongo,mongodb,redis,rabbitmq,kafka,zookeeper,elasticsearch,minio,app,web,api,server,cache,host.docker.internal}/**" +
 				"\x05blockoThis opens a network connection inside the shell, without a visible program. Use curl, which shows the address." +
 				"\x01#curl -sS https://example.com/health",
@@ -8823,8 +8779,8 @@ var all = []load.Compiled{
 				"\x00\x00\x00\x00\x00\x00\x00\x11no-cloud-metadata" +
 				"\x04\x00\x00\x06\x01\x00\x8d\x80" +
 				"\x05\x11no-cloud-metadata" +
-				"\x01\vtool.before\x80" +
-				"\x10\x1d\x0f169.254.169.254" +
+				"\x01\vtool.before\x80 " +
+				"\x1d\x0f169.254.169.254" +
 				"\x11169.254.169.254.*" +
 				"\r169.254.170.2" +
 				"\r169.254.43518" +
@@ -8859,8 +8815,7 @@ var all = []load.Compiled{
 				"\x00\x00\x00\x00\x00\x00\x00\x14ask-before-drop-site" +
 				"\x04\x00\x00\x04\x01\x00\x8d\x80" +
 				"\x05\x14ask-before-drop-site" +
-				"\x01\vtool.before\x80" +
-				"\x10\x7f" +
+				"\x01\vtool.before\x80 \x7f" +
 				"\fwebhook.site" +
 				"\x0e*.webhook.site" +
 				"\x0erequestbin.com" +
@@ -8996,7 +8951,7 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x04\x01\x00\xad\x80" +
 				"\x05\x17ask-before-chat-webhook" +
 				"\x01\vtool.before\x80" +
-				"\b\n" +
+				"\x10\n" +
 				"\x1f*://discord.com/api/*webhooks/*\"*://discordapp.com/api/*webhooks/*!*://*.discord.com/api/*webhooks/*" +
 				"\x19*://api.telegram.org/bot*" +
 				"\x15*://hooks.slack.com/*" +
@@ -9092,7 +9047,7 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x06\x01\x00\x8d\x80" +
 				"\x05\x10no-data-in-names" +
 				"\x01\vtool.before\x84\x80" +
-				"\x02\x18\x03" +
+				"\x04\x18\x03" +
 				"dig" +
 				"\bnslookup" +
 				"\x04host" +
@@ -9427,8 +9382,8 @@ var all = []load.Compiled{
 				"\x00\x00\x00\x15ask-before-piping-out" +
 				"\x04\x00\x00\x04\x01\x00\x8d\x80" +
 				"\x05\x15ask-before-piping-out" +
-				"\x01\vtool.before\x84\x80\x82" +
-				"\x02\x19\x04curl" +
+				"\x01\vtool.before\x84\x80\x84" +
+				"\x04\x19\x04curl" +
 				"\x06curlie" +
 				"\x04wget" +
 				"\x05wget2" +
@@ -9653,7 +9608,7 @@ var all = []load.Compiled{
 				"\x02http://" +
 				"\x03" +
 				"https://\x80\x80" +
-				"\x02\x01\x05\x9c" +
+				"\x04\x01\x05\x9c" +
 				"\x01/(?:\\b(?:nc|ncat|netcat|telnet|curl|wget)\\b[^|;\\n]*(?:\\slocalhost\\b|\\s127\\.\\d|//localhost|//127\\.|//\\[::1\\]|//(?:10|192\\.168|172\\.(?:1[6-9]|2\\d|3[01]))\\.))/v//10" +
 				"\x03" +
 				"//127." +
@@ -9725,7 +9680,7 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x04\x01\x00\x8d\x80" +
 				"\x05\x17ask-before-serving-home" +
 				"\x01\vtool.before\x84\x80" +
-				"\x02\x10\x06python" +
+				"\x04\x10\x06python" +
 				"\apython2" +
 				"\apython3" +
 				"\x03" +
@@ -9829,7 +9784,7 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x04\x01\x00\x8d\x80" +
 				"\x05\x15ask-before-new-remote" +
 				"\x01\vtool.before\x84\x80" +
-				"\x02\x03" +
+				"\x04\x03" +
 				"\x0egit remote add" +
 				"\x12git remote set-url" +
 				"\x13git config remote.*" +
@@ -9846,7 +9801,7 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x04\x01\x00\x8d\x80" +
 				"\x05\x0fask-before-mail" +
 				"\x01\vtool.before\x84\x80\x80" +
-				"\x02\r\x04mail" +
+				"\x04\r\x04mail" +
 				"\x05mailx" +
 				"\x04mutt" +
 				"\aneomutt" +
@@ -9917,7 +9872,7 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x04\x01\x00\x8d\x80" +
 				"\x05\x1cask-before-reading-clipboard" +
 				"\x01\vtool.before\x84\x80" +
-				"\x02\x05\apbpaste" +
+				"\x04\x05\apbpaste" +
 				"\bwl-paste" +
 				"\x05xclip" +
 				"\x04xsel" +
@@ -10054,8 +10009,8 @@ var all = []load.Compiled{
 				"\x00\x00\x00\x15ask-before-long-query" +
 				"\x04\x00\x00\x04\x01\x00\x8d\x80" +
 				"\x05\x15ask-before-long-query" +
-				"\x01\vtool.before\x81\x80\x82" +
-				"\x02\t\x05fetch" +
+				"\x01\vtool.before\x81\x80\x84" +
+				"\x04\t\x05fetch" +
 				"\fmcp__*fetch*" +
 				"\x0fmcp__*navigate*" +
 				"\x0emcp__*request*" +
@@ -10192,8 +10147,8 @@ var all = []load.Compiled{
 				"\x01sk-" +
 				"\x01xoxb-" +
 				"\x03" +
-				"xoxp-\x80" +
-				"\x10\x05\x0410.*" +
+				"xoxp-\x80 " +
+				"\x05\x0410.*" +
 				"\t192.168.*" +
 				"\f172.1[6-9].*" +
 				"\f172.2[0-9].*" +
@@ -10389,8 +10344,8 @@ var all = []load.Compiled{
 				"\x00\x00\x19ask-before-leaks-in-files" +
 				"\x04\x00\x00\x04\x01\x00\x9d\x80" +
 				"\x05\x19ask-before-leaks-in-files" +
-				"\x01\vtool.before\x81@" +
-				"\x03" +
+				"\x01\vtool.before\x81\x80" +
+				"\x01\x03" +
 				"\x05write" +
 				"\x04edit" +
 				"\x03" +
@@ -10593,7 +10548,7 @@ var all = []load.Compiled{
 				"\x02tcpsocket" +
 				"\x01mkfifo" +
 				"\x01\x80" +
-				"\x01\x0f\a**/*.md" +
+				"\x02\x0f\a**/*.md" +
 				"\b**/*.mdx" +
 				"\b**/*.rst" +
 				"\b**/*.txt" +
@@ -10615,8 +10570,7 @@ var all = []load.Compiled{
 				"\x00\x00\x00\x00\x00\x00\x00 ask-before-sending-after-secrets" +
 				"\x04\x00\x00\x04\x02\x00݀" +
 				"\x05 ask-before-sending-after-secrets" +
-				"\x01\vtool.before\x84" +
-				"\x10 " +
+				"\x01\vtool.before\x84  " +
 				"\acurl -d" +
 				"\x12curl --data-binary" +
 				"\x0fcurl --data-raw" +
@@ -10653,8 +10607,8 @@ var all = []load.Compiled{
 				"\x03" +
 				"php" +
 				"\x01\x01*" +
-				"\x01\x80" +
-				"\x10\t\tlocalhost" +
+				"\x01\x80 " +
+				"\t\tlocalhost" +
 				"\t127.0.0.1" +
 				"\a0.0.0.0" +
 				"\x03" +
@@ -10667,7 +10621,7 @@ var all = []load.Compiled{
 				"\x01\x05\x03" +
 				"\x01\n" +
 				"tool.after\x80" +
-				"\x02\a4**/{.env,.env.local,.env.prod*,.env.dev*,.env.stag*}" +
+				"\x04\a4**/{.env,.env.local,.env.prod*,.env.dev*,.env.stag*}" +
 				"\f**/.ssh/id_*l**/.{aws/credentials,netrc,git-credentials,npmrc,pypirc,kube/config,docker/config.json,gnupg/**,vault-token}" +
 				"\x1f**/*.{pem,p12,pfx,kdbx,tfstate}" +
 				"\v/etc/shadow0**/{*credentials*,service-account*,secrets}.json" +
@@ -10683,7 +10637,7 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x04\x02\x00̀" +
 				"\x05\x1fask-before-piping-after-secrets" +
 				"\x01\vtool.before\x84\x80" +
-				"\x02\x03" +
+				"\x04\x03" +
 				"\x03" +
 				"ssh" +
 				"\aautossh" +
@@ -10696,7 +10650,7 @@ var all = []load.Compiled{
 				"\x01\x05\x03" +
 				"\x01\n" +
 				"tool.after\x80" +
-				"\x02\a4**/{.env,.env.local,.env.prod*,.env.dev*,.env.stag*}" +
+				"\x04\a4**/{.env,.env.local,.env.prod*,.env.dev*,.env.stag*}" +
 				"\f**/.ssh/id_*l**/.{aws/credentials,netrc,git-credentials,npmrc,pypirc,kube/config,docker/config.json,gnupg/**,vault-token}" +
 				"\x1f**/*.{pem,p12,pfx,kdbx,tfstate}" +
 				"\v/etc/shadow0**/{*credentials*,service-account*,secrets}.json" +
@@ -10718,8 +10672,8 @@ var all = []load.Compiled{
 				"\x00\x00\x00 ask-before-telling-after-secrets" +
 				"\x04\x00\x00\x04\x02\x00̀" +
 				"\x05 ask-before-telling-after-secrets" +
-				"\x01\vtool.before\x84\x80\x82" +
-				"\x02\x0f\x04curl" +
+				"\x01\vtool.before\x84\x80\x84" +
+				"\x04\x0f\x04curl" +
 				"\x04wget" +
 				"\x05wget2" +
 				"\x04http" +
@@ -10752,7 +10706,7 @@ var all = []load.Compiled{
 				"new" +
 				"\x03" +
 				"note\x80\x80" +
-				"\x02\x01\x05d/(?:localhost|127\\.0\\.0\\.1|0\\.0\\.0\\.0|\\[::1\\]|\\.(?:local|internal|test)\\b|\\b10\\.\\d+\\.|\\b192\\.168\\.)/E.internal" +
+				"\x04\x01\x05d/(?:localhost|127\\.0\\.0\\.1|0\\.0\\.0\\.0|\\[::1\\]|\\.(?:local|internal|test)\\b|\\b10\\.\\d+\\.|\\b192\\.168\\.)/E.internal" +
 				"\x03" +
 				".local" +
 				"\x03" +
@@ -10766,7 +10720,7 @@ var all = []load.Compiled{
 				"\x01\x05\x03" +
 				"\x01\n" +
 				"tool.after\x80" +
-				"\x02\a4**/{.env,.env.local,.env.prod*,.env.dev*,.env.stag*}" +
+				"\x04\a4**/{.env,.env.local,.env.prod*,.env.dev*,.env.stag*}" +
 				"\f**/.ssh/id_*l**/.{aws/credentials,netrc,git-credentials,npmrc,pypirc,kube/config,docker/config.json,gnupg/**,vault-token}" +
 				"\x1f**/*.{pem,p12,pfx,kdbx,tfstate}" +
 				"\v/etc/shadow0**/{*credentials*,service-account*,secrets}.json" +
@@ -10786,7 +10740,7 @@ var all = []load.Compiled{
 				"\x01\x05\x03" +
 				"\x01\n" +
 				"tool.after\x80" +
-				"\x02\a4**/{.env,.env.local,.env.prod*,.env.dev*,.env.stag*}" +
+				"\x04\a4**/{.env,.env.local,.env.prod*,.env.dev*,.env.stag*}" +
 				"\f**/.ssh/id_*l**/.{aws/credentials,netrc,git-credentials,npmrc,pypirc,kube/config,docker/config.json,gnupg/**,vault-token}" +
 				"\x1f**/*.{pem,p12,pfx,kdbx,tfstate}" +
 				"\v/etc/shadow0**/{*credentials*,service-account*,secrets}.json" +
@@ -10799,21 +10753,21 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x04\x02\x00݀" +
 				"\x05!ask-before-fetching-after-secrets" +
 				"\x01\vtool.before\x81" +
-				"\b\x02\x05fetch" +
+				"\x10\x02\x05fetch" +
 				"\x03" +
 				"mcp" +
 				"\x04\x05*[?]*" +
 				"\t*://*/*%*" +
 				"\x0e/^[^?#]{120,}/;/[/.](?:[A-Za-z_-]+\\d|\\d+[A-Za-z_-])[\\w-]{6,}(?:[/.?#:]|$)/" +
-				"\x01\x80" +
-				"\x10\x03" +
+				"\x01\x80 " +
+				"\x03" +
 				"\tlocalhost" +
 				"\t127.0.0.1" +
 				"\a0.0.0.0" +
 				"\x01\x05\x03" +
 				"\x01\n" +
 				"tool.after\x80" +
-				"\x02\a4**/{.env,.env.local,.env.prod*,.env.dev*,.env.stag*}" +
+				"\x04\a4**/{.env,.env.local,.env.prod*,.env.dev*,.env.stag*}" +
 				"\f**/.ssh/id_*l**/.{aws/credentials,netrc,git-credentials,npmrc,pypirc,kube/config,docker/config.json,gnupg/**,vault-token}" +
 				"\x1f**/*.{pem,p12,pfx,kdbx,tfstate}" +
 				"\v/etc/shadow0**/{*credentials*,service-account*,secrets}.json" +
@@ -10847,7 +10801,7 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x04\x01\x00\x8d\x80" +
 				"\x05\x1aask-before-sending-cookies" +
 				"\x01\vtool.before\x81\x80" +
-				"\x02\x02\x03" +
+				"\x04\x02\x03" +
 				"mcp" +
 				"\x05other" +
 				"\x01\x05\xaf" +
@@ -10905,8 +10859,8 @@ var all = []load.Compiled{
 				"\x00\x00\x00\"ask-before-github-secret-elsewhere" +
 				"\x04\x00\x00\x04\x01\x00\x9d\x80" +
 				"\x05\"ask-before-github-secret-elsewhere" +
-				"\x01\vtool.before\x84\x90" +
-				"\x02\x01\x01*" +
+				"\x01\vtool.before\x84\xa0" +
+				"\x04\x01\x01*" +
 				"\x01\x01*" +
 				"\x01\x05\xb0" +
 				"\x01/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:GITHUB_TOKEN|GITHUB_PAT|GITHUB_ACCESS_TOKEN|GH_TOKEN|GH_PAT|GH_ENTERPRISE_TOKEN)\\b/Ogh_enterprise_token" +
@@ -10920,8 +10874,7 @@ var all = []load.Compiled{
 				"github_pat" +
 				"\x03" +
 				"github_token" +
-				"\x01\x80" +
-				"\x10\n" +
+				"\x01\x80 \n" +
 				"\tlocalhost" +
 				"\t127.0.0.1" +
 				"\x03" +
@@ -10949,8 +10902,8 @@ var all = []load.Compiled{
 				"\x00\x00\x00\"ask-before-gitlab-secret-elsewhere" +
 				"\x04\x00\x00\x04\x01\x00\x9d\x80" +
 				"\x05\"ask-before-gitlab-secret-elsewhere" +
-				"\x01\vtool.before\x84\x90" +
-				"\x02\x01\x01*" +
+				"\x01\vtool.before\x84\xa0" +
+				"\x04\x01\x01*" +
 				"\x01\x01*" +
 				"\x01\x05\xac" +
 				"\x01/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:GITLAB_TOKEN|GITLAB_ACCESS_TOKEN|GITLAB_PRIVATE_TOKEN|GL_TOKEN|CI_JOB_TOKEN)\\b/Kci_job_token" +
@@ -10962,8 +10915,8 @@ var all = []load.Compiled{
 				"gitlab_token" +
 				"\x03" +
 				"gl_token" +
-				"\x01\x80" +
-				"\x10\a\tlocalhost" +
+				"\x01\x80 " +
+				"\a\tlocalhost" +
 				"\t127.0.0.1" +
 				"\x03" +
 				"::1" +
@@ -10985,8 +10938,8 @@ var all = []load.Compiled{
 				"\x00\x00\x00\x1fask-before-npm-secret-elsewhere" +
 				"\x04\x00\x00\x04\x01\x00\x9d\x80" +
 				"\x05\x1fask-before-npm-secret-elsewhere" +
-				"\x01\vtool.before\x84\x90" +
-				"\x02\x01\x01*" +
+				"\x01\vtool.before\x84\xa0" +
+				"\x04\x01\x01*" +
 				"\x01\x01*" +
 				"\x01\x05\x9d" +
 				"\x01/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:NPM_TOKEN|NPM_AUTH_TOKEN|NODE_AUTH_TOKEN|YARN_NPM_AUTH_TOKEN)\\b/<node_auth_token" +
@@ -10996,8 +10949,7 @@ var all = []load.Compiled{
 				"npm_token" +
 				"\x03" +
 				"yarn_npm_auth_token" +
-				"\x01\x80" +
-				"\x10\n" +
+				"\x01\x80 \n" +
 				"\tlocalhost" +
 				"\t127.0.0.1" +
 				"\x03" +
@@ -11027,8 +10979,8 @@ var all = []load.Compiled{
 				"\x00\x00\x00 ask-before-pypi-secret-elsewhere" +
 				"\x04\x00\x00\x04\x01\x00\x9d\x80" +
 				"\x05 ask-before-pypi-secret-elsewhere" +
-				"\x01\vtool.before\x84\x90" +
-				"\x02\x01\x01*" +
+				"\x01\vtool.before\x84\xa0" +
+				"\x04\x01\x01*" +
 				"\x01\x01*" +
 				"\x01\x05\xbf" +
 				"\x01/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:PYPI_TOKEN|PYPI_API_TOKEN|PYPI_PASSWORD|TWINE_PASSWORD|POETRY_PYPI_TOKEN_PYPI|UV_PUBLISH_TOKEN)\\b/^poetry_pypi_token_pypi" +
@@ -11042,8 +10994,8 @@ var all = []load.Compiled{
 				"twine_password" +
 				"\x03" +
 				"uv_publish_token" +
-				"\x01\x80" +
-				"\x10\x06\tlocalhost" +
+				"\x01\x80 " +
+				"\x06\tlocalhost" +
 				"\t127.0.0.1" +
 				"\x03" +
 				"::1" +
@@ -11064,8 +11016,8 @@ var all = []load.Compiled{
 				"\x00\x00\x00%ask-before-anthropic-secret-elsewhere" +
 				"\x04\x00\x00\x04\x01\x00\x9d\x80" +
 				"\x05%ask-before-anthropic-secret-elsewhere" +
-				"\x01\vtool.before\x84\x90" +
-				"\x02\x01\x01*" +
+				"\x01\vtool.before\x84\xa0" +
+				"\x04\x01\x01*" +
 				"\x01\x01*" +
 				"\x01\x05\xae" +
 				"\x01/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:ANTHROPIC_API_KEY|ANTHROPIC_AUTH_TOKEN|CLAUDE_API_KEY|CLAUDE_CODE_OAUTH_TOKEN)\\b/Manthropic_api_key" +
@@ -11075,8 +11027,8 @@ var all = []load.Compiled{
 				"claude_api_key" +
 				"\x03" +
 				"claude_code_oauth_token" +
-				"\x01\x80" +
-				"\x10\a\tlocalhost" +
+				"\x01\x80 " +
+				"\a\tlocalhost" +
 				"\t127.0.0.1" +
 				"\x03" +
 				"::1" +
@@ -11096,8 +11048,8 @@ var all = []load.Compiled{
 				"\x00\x00\x00\"ask-before-openai-secret-elsewhere" +
 				"\x04\x00\x00\x04\x01\x00\x9d\x80" +
 				"\x05\"ask-before-openai-secret-elsewhere" +
-				"\x01\vtool.before\x84\x90" +
-				"\x02\x01\x01*" +
+				"\x01\vtool.before\x84\xa0" +
+				"\x04\x01\x01*" +
 				"\x01\x01*" +
 				"\x01\x05\x95" +
 				"\x01/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:OPENAI_API_KEY|OPENAI_ADMIN_KEY|AZURE_OPENAI_API_KEY)\\b/4azure_openai_api_key" +
@@ -11105,8 +11057,8 @@ var all = []load.Compiled{
 				"openai_admin_key" +
 				"\x03" +
 				"openai_api_key" +
-				"\x01\x80" +
-				"\x10\x06\tlocalhost" +
+				"\x01\x80 " +
+				"\x06\tlocalhost" +
 				"\t127.0.0.1" +
 				"\x03" +
 				"::1" +
@@ -11129,8 +11081,8 @@ var all = []load.Compiled{
 				"\x00\x00\x00\"ask-before-google-secret-elsewhere" +
 				"\x04\x00\x00\x04\x01\x00\x9d\x80" +
 				"\x05\"ask-before-google-secret-elsewhere" +
-				"\x01\vtool.before\x84\x90" +
-				"\x02\x01\x01*" +
+				"\x01\vtool.before\x84\xa0" +
+				"\x04\x01\x01*" +
 				"\x01\x01*" +
 				"\x01\x05\xb4" +
 				"\x01/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:GEMINI_API_KEY|GOOGLE_API_KEY|GOOGLE_AI_API_KEY|GCP_TOKEN|GOOGLE_OAUTH_ACCESS_TOKEN)\\b/Sgcp_token" +
@@ -11142,8 +11094,7 @@ var all = []load.Compiled{
 				"google_api_key" +
 				"\x03" +
 				"google_oauth_access_token" +
-				"\x01\x80" +
-				"\x10\n" +
+				"\x01\x80 \n" +
 				"\tlocalhost" +
 				"\t127.0.0.1" +
 				"\x03" +
@@ -11167,8 +11118,8 @@ var all = []load.Compiled{
 				"\x00\x00\x00\x1fask-before-aws-secret-elsewhere" +
 				"\x04\x00\x00\x04\x01\x00\x9d\x80" +
 				"\x05\x1fask-before-aws-secret-elsewhere" +
-				"\x01\vtool.before\x84\x90" +
-				"\x02\x01\x01*" +
+				"\x01\vtool.before\x84\xa0" +
+				"\x04\x01\x01*" +
 				"\x01\x01*" +
 				"\x01\x05\x97" +
 				"\x01/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:AWS_SECRET_ACCESS_KEY|AWS_SESSION_TOKEN|AWS_SECRET_KEY)\\b/6aws_secret_access_key" +
@@ -11176,8 +11127,8 @@ var all = []load.Compiled{
 				"aws_secret_key" +
 				"\x03" +
 				"aws_session_token" +
-				"\x01\x80" +
-				"\x10\b\tlocalhost" +
+				"\x01\x80 " +
+				"\b\tlocalhost" +
 				"\t127.0.0.1" +
 				"\x03" +
 				"::1" +
@@ -11200,8 +11151,8 @@ var all = []load.Compiled{
 				"\x00\x00\x00!ask-before-azure-secret-elsewhere" +
 				"\x04\x00\x00\x04\x01\x00\x9d\x80" +
 				"\x05!ask-before-azure-secret-elsewhere" +
-				"\x01\vtool.before\x84\x90" +
-				"\x02\x01\x01*" +
+				"\x01\vtool.before\x84\xa0" +
+				"\x04\x01\x01*" +
 				"\x01\x01*" +
 				"\x01\x05\xae" +
 				"\x01/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:AZURE_CLIENT_SECRET|AZURE_STORAGE_KEY|AZURE_DEVOPS_EXT_PAT|SYSTEM_ACCESSTOKEN)\\b/Mazure_client_secret" +
@@ -11211,8 +11162,7 @@ var all = []load.Compiled{
 				"azure_storage_key" +
 				"\x03" +
 				"system_accesstoken" +
-				"\x01\x80" +
-				"\x10\n" +
+				"\x01\x80 \n" +
 				"\tlocalhost" +
 				"\t127.0.0.1" +
 				"\x03" +
@@ -11238,8 +11188,8 @@ var all = []load.Compiled{
 				"\x00\x00\x00(ask-before-hugging-face-secret-elsewhere" +
 				"\x04\x00\x00\x04\x01\x00\x9d\x80" +
 				"\x05(ask-before-hugging-face-secret-elsewhere" +
-				"\x01\vtool.before\x84\x90" +
-				"\x02\x01\x01*" +
+				"\x01\vtool.before\x84\xa0" +
+				"\x04\x01\x01*" +
 				"\x01\x01*" +
 				"\x01\x05\xa6" +
 				"\x01/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:HF_TOKEN|HUGGINGFACE_TOKEN|HUGGING_FACE_HUB_TOKEN|HUGGINGFACE_API_KEY)\\b/Ehf_token" +
@@ -11249,8 +11199,8 @@ var all = []load.Compiled{
 				"huggingface_api_key" +
 				"\x03" +
 				"huggingface_token" +
-				"\x01\x80" +
-				"\x10\t\tlocalhost" +
+				"\x01\x80 " +
+				"\t\tlocalhost" +
 				"\t127.0.0.1" +
 				"\x03" +
 				"::1" +
@@ -11274,8 +11224,8 @@ var all = []load.Compiled{
 				"\x00\x00\x00\"ask-before-stripe-secret-elsewhere" +
 				"\x04\x00\x00\x04\x01\x00\x9d\x80" +
 				"\x05\"ask-before-stripe-secret-elsewhere" +
-				"\x01\vtool.before\x84\x90" +
-				"\x02\x01\x01*" +
+				"\x01\vtool.before\x84\xa0" +
+				"\x04\x01\x01*" +
 				"\x01\x01*" +
 				"\x01\x05\xa2" +
 				"\x01/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:STRIPE_SECRET_KEY|STRIPE_API_KEY|STRIPE_KEY|STRIPE_WEBHOOK_SECRET)\\b/Astripe_api_key" +
@@ -11285,8 +11235,8 @@ var all = []load.Compiled{
 				"stripe_secret_key" +
 				"\x03" +
 				"stripe_webhook_secret" +
-				"\x01\x80" +
-				"\x10\x05\tlocalhost" +
+				"\x01\x80 " +
+				"\x05\tlocalhost" +
 				"\t127.0.0.1" +
 				"\x03" +
 				"::1" +
@@ -11306,8 +11256,8 @@ var all = []load.Compiled{
 				"\x00\x00\x00!ask-before-slack-secret-elsewhere" +
 				"\x04\x00\x00\x04\x01\x00\x9d\x80" +
 				"\x05!ask-before-slack-secret-elsewhere" +
-				"\x01\vtool.before\x84\x90" +
-				"\x02\x01\x01*" +
+				"\x01\vtool.before\x84\xa0" +
+				"\x04\x01\x01*" +
 				"\x01\x01*" +
 				"\x01\x05\x9d" +
 				"\x01/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:SLACK_TOKEN|SLACK_BOT_TOKEN|SLACK_APP_TOKEN|SLACK_USER_TOKEN)\\b/<slack_app_token" +
@@ -11317,8 +11267,8 @@ var all = []load.Compiled{
 				"slack_token" +
 				"\x03" +
 				"slack_user_token" +
-				"\x01\x80" +
-				"\x10\x06\tlocalhost" +
+				"\x01\x80 " +
+				"\x06\tlocalhost" +
 				"\t127.0.0.1" +
 				"\x03" +
 				"::1" +
@@ -11339,8 +11289,8 @@ var all = []load.Compiled{
 				"\x00\x00\x00&ask-before-cloudflare-secret-elsewhere" +
 				"\x04\x00\x00\x04\x01\x00\x9d\x80" +
 				"\x05&ask-before-cloudflare-secret-elsewhere" +
-				"\x01\vtool.before\x84\x90" +
-				"\x02\x01\x01*" +
+				"\x01\vtool.before\x84\xa0" +
+				"\x04\x01\x01*" +
 				"\x01\x01*" +
 				"\x01\x05\xa0" +
 				"\x01/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:CLOUDFLARE_API_TOKEN|CLOUDFLARE_API_KEY|CF_API_TOKEN|CF_API_KEY)\\b/?cf_api_key" +
@@ -11350,8 +11300,8 @@ var all = []load.Compiled{
 				"cloudflare_api_key" +
 				"\x03" +
 				"cloudflare_api_token" +
-				"\x01\x80" +
-				"\x10\x06\tlocalhost" +
+				"\x01\x80 " +
+				"\x06\tlocalhost" +
 				"\t127.0.0.1" +
 				"\x03" +
 				"::1" +
@@ -11370,8 +11320,8 @@ var all = []load.Compiled{
 				"\x00\x00\x00(ask-before-digitalocean-secret-elsewhere" +
 				"\x04\x00\x00\x04\x01\x00\x9d\x80" +
 				"\x05(ask-before-digitalocean-secret-elsewhere" +
-				"\x01\vtool.before\x84\x90" +
-				"\x02\x01\x01*" +
+				"\x01\vtool.before\x84\xa0" +
+				"\x04\x01\x01*" +
 				"\x01\x01*" +
 				"\x01\x05\x9a" +
 				"\x01/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:DIGITALOCEAN_TOKEN|DIGITALOCEAN_ACCESS_TOKEN|DO_API_TOKEN)\\b/9digitalocean_access_token" +
@@ -11379,8 +11329,8 @@ var all = []load.Compiled{
 				"digitalocean_token" +
 				"\x03" +
 				"do_api_token" +
-				"\x01\x80" +
-				"\x10\x06\tlocalhost" +
+				"\x01\x80 " +
+				"\x06\tlocalhost" +
 				"\t127.0.0.1" +
 				"\x03" +
 				"::1" +
@@ -11397,15 +11347,15 @@ var all = []load.Compiled{
 				"\x00\x00\x00\"ask-before-vercel-secret-elsewhere" +
 				"\x04\x00\x00\x04\x01\x00\x9d\x80" +
 				"\x05\"ask-before-vercel-secret-elsewhere" +
-				"\x01\vtool.before\x84\x90" +
-				"\x02\x01\x01*" +
+				"\x01\vtool.before\x84\xa0" +
+				"\x04\x01\x01*" +
 				"\x01\x01*" +
 				"\x01\x05~/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:VERCEL_TOKEN|VERCEL_API_TOKEN)\\b/" +
 				"\x1dvercel_api_token" +
 				"\x03" +
 				"vercel_token" +
-				"\x01\x80" +
-				"\x10\x06\tlocalhost" +
+				"\x01\x80 " +
+				"\x06\tlocalhost" +
 				"\t127.0.0.1" +
 				"\x03" +
 				"::1" +
@@ -11422,15 +11372,15 @@ var all = []load.Compiled{
 				"\x00\x00\x00#ask-before-netlify-secret-elsewhere" +
 				"\x04\x00\x00\x04\x01\x00\x9d\x80" +
 				"\x05#ask-before-netlify-secret-elsewhere" +
-				"\x01\vtool.before\x84\x90" +
-				"\x02\x01\x01*" +
+				"\x01\vtool.before\x84\xa0" +
+				"\x04\x01\x01*" +
 				"\x01\x01*" +
 				"\x01\x05\x81" +
 				"\x01/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:NETLIFY_AUTH_TOKEN|NETLIFY_TOKEN)\\b/ netlify_auth_token" +
 				"\x03" +
 				"netlify_token" +
-				"\x01\x80" +
-				"\x10\x05\tlocalhost" +
+				"\x01\x80 " +
+				"\x05\tlocalhost" +
 				"\t127.0.0.1" +
 				"\x03" +
 				"::1" +
@@ -11446,16 +11396,16 @@ var all = []load.Compiled{
 				"\x00\x00\x00\"ask-before-heroku-secret-elsewhere" +
 				"\x04\x00\x00\x04\x01\x00\x9d\x80" +
 				"\x05\"ask-before-heroku-secret-elsewhere" +
-				"\x01\vtool.before\x84\x90" +
-				"\x02\x01\x01*" +
+				"\x01\vtool.before\x84\xa0" +
+				"\x04\x01\x01*" +
 				"\x01\x01*" +
 				"\x01\x05\x80" +
 				"\x01/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:HEROKU_API_KEY|HEROKU_API_TOKEN)\\b/" +
 				"\x1fheroku_api_key" +
 				"\x03" +
 				"heroku_api_token" +
-				"\x01\x80" +
-				"\x10\x05\tlocalhost" +
+				"\x01\x80 " +
+				"\x05\tlocalhost" +
 				"\t127.0.0.1" +
 				"\x03" +
 				"::1" +
@@ -11469,13 +11419,13 @@ var all = []load.Compiled{
 				"\x00\x00\x00\"ask-before-sentry-secret-elsewhere" +
 				"\x04\x00\x00\x04\x01\x00\x9d\x80" +
 				"\x05\"ask-before-sentry-secret-elsewhere" +
-				"\x01\vtool.before\x84\x90" +
-				"\x02\x01\x01*" +
+				"\x01\vtool.before\x84\xa0" +
+				"\x04\x01\x01*" +
 				"\x01\x01*" +
 				"\x01\x05r/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:SENTRY_AUTH_TOKEN)\\b/" +
 				"\x11sentry_auth_token" +
-				"\x01\x80" +
-				"\x10\a\tlocalhost" +
+				"\x01\x80 " +
+				"\a\tlocalhost" +
 				"\t127.0.0.1" +
 				"\x03" +
 				"::1" +
@@ -11495,8 +11445,8 @@ var all = []load.Compiled{
 				"\x00\x00\x00#ask-before-datadog-secret-elsewhere" +
 				"\x04\x00\x00\x04\x01\x00\x9d\x80" +
 				"\x05#ask-before-datadog-secret-elsewhere" +
-				"\x01\vtool.before\x84\x90" +
-				"\x02\x01\x01*" +
+				"\x01\vtool.before\x84\xa0" +
+				"\x04\x01\x01*" +
 				"\x01\x01*" +
 				"\x01\x05\x86" +
 				"\x01/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:DD_API_KEY|DD_APP_KEY|DATADOG_API_KEY)\\b/%datadog_api_key" +
@@ -11504,8 +11454,8 @@ var all = []load.Compiled{
 				"dd_api_key" +
 				"\x03" +
 				"dd_app_key" +
-				"\x01\x80" +
-				"\x10\a\tlocalhost" +
+				"\x01\x80 " +
+				"\a\tlocalhost" +
 				"\t127.0.0.1" +
 				"\x03" +
 				"::1" +
@@ -11529,8 +11479,8 @@ var all = []load.Compiled{
 				"\x00\x00\x00\"ask-before-docker-secret-elsewhere" +
 				"\x04\x00\x00\x04\x01\x00\x9d\x80" +
 				"\x05\"ask-before-docker-secret-elsewhere" +
-				"\x01\vtool.before\x84\x90" +
-				"\x02\x01\x01*" +
+				"\x01\vtool.before\x84\xa0" +
+				"\x04\x01\x01*" +
 				"\x01\x01*" +
 				"\x01\x05\xb1" +
 				"\x01/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:DOCKER_PASSWORD|DOCKER_TOKEN|DOCKERHUB_TOKEN|DOCKERHUB_PASSWORD|DOCKER_HUB_TOKEN)\\b/Pdocker_hub_token" +
@@ -11542,8 +11492,8 @@ var all = []load.Compiled{
 				"dockerhub_password" +
 				"\x03" +
 				"dockerhub_token" +
-				"\x01\x80" +
-				"\x10\a\tlocalhost" +
+				"\x01\x80 " +
+				"\a\tlocalhost" +
 				"\t127.0.0.1" +
 				"\x03" +
 				"::1" +
@@ -11565,8 +11515,8 @@ var all = []load.Compiled{
 				"\x00\x00\x00$ask-before-chat-bot-secret-elsewhere" +
 				"\x04\x00\x00\x04\x01\x00\x9d\x80" +
 				"\x05$ask-before-chat-bot-secret-elsewhere" +
-				"\x01\vtool.before\x84\x90" +
-				"\x02\x01\x01*" +
+				"\x01\vtool.before\x84\xa0" +
+				"\x04\x01\x01*" +
 				"\x01\x01*" +
 				"\x01\x05\xa2" +
 				"\x01/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:TELEGRAM_BOT_TOKEN|TELEGRAM_TOKEN|DISCORD_TOKEN|DISCORD_BOT_TOKEN)\\b/Adiscord_bot_token" +
@@ -11576,8 +11526,8 @@ var all = []load.Compiled{
 				"telegram_bot_token" +
 				"\x03" +
 				"telegram_token" +
-				"\x01\x80" +
-				"\x10\b\tlocalhost" +
+				"\x01\x80 " +
+				"\b\tlocalhost" +
 				"\t127.0.0.1" +
 				"\x03" +
 				"::1" +
@@ -11600,8 +11550,8 @@ var all = []load.Compiled{
 				"\x00\x00\x00(ask-before-mail-service-secret-elsewhere" +
 				"\x04\x00\x00\x04\x01\x00\x9d\x80" +
 				"\x05(ask-before-mail-service-secret-elsewhere" +
-				"\x01\vtool.before\x84\x90" +
-				"\x02\x01\x01*" +
+				"\x01\vtool.before\x84\xa0" +
+				"\x04\x01\x01*" +
 				"\x01\x01*" +
 				"\x01\x05\xa3" +
 				"\x01/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:SENDGRID_API_KEY|MAILGUN_API_KEY|RESEND_API_KEY|POSTMARK_API_TOKEN)\\b/Bmailgun_api_key" +
@@ -11611,8 +11561,8 @@ var all = []load.Compiled{
 				"resend_api_key" +
 				"\x03" +
 				"sendgrid_api_key" +
-				"\x01\x80" +
-				"\x10\b\tlocalhost" +
+				"\x01\x80 " +
+				"\b\tlocalhost" +
 				"\t127.0.0.1" +
 				"\x03" +
 				"::1" +
@@ -11631,15 +11581,15 @@ var all = []load.Compiled{
 				"\x00\x00\x00\"ask-before-twilio-secret-elsewhere" +
 				"\x04\x00\x00\x04\x01\x00\x9d\x80" +
 				"\x05\"ask-before-twilio-secret-elsewhere" +
-				"\x01\vtool.before\x84\x90" +
-				"\x02\x01\x01*" +
+				"\x01\vtool.before\x84\xa0" +
+				"\x04\x01\x01*" +
 				"\x01\x01*" +
 				"\x01\x05\x84" +
 				"\x01/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:TWILIO_AUTH_TOKEN|TWILIO_API_SECRET)\\b/#twilio_api_secret" +
 				"\x03" +
 				"twilio_auth_token" +
-				"\x01\x80" +
-				"\x10\x05\tlocalhost" +
+				"\x01\x80 " +
+				"\x05\tlocalhost" +
 				"\t127.0.0.1" +
 				"\x03" +
 				"::1" +
@@ -11670,8 +11620,8 @@ var all = []load.Compiled{
 				"\x00\x00\x00*ask-before-model-provider-secret-elsewhere" +
 				"\x04\x00\x00\x04\x01\x00\x9d\x80" +
 				"\x05*ask-before-model-provider-secret-elsewhere" +
-				"\x01\vtool.before\x84\x90" +
-				"\x02\x01\x01*" +
+				"\x01\vtool.before\x84\xa0" +
+				"\x04\x01\x01*" +
 				"\x01\x01*" +
 				"\x01\x05\xf4" +
 				"\x01/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:MISTRAL_API_KEY|GROQ_API_KEY|COHERE_API_KEY|OPENROUTER_API_KEY|XAI_API_KEY|DEEPSEEK_API_KEY|TOGETHER_API_KEY|REPLICATE_API_TOKEN|PERPLEXITY_API_KEY)\\b/\x93" +
@@ -11692,8 +11642,8 @@ var all = []load.Compiled{
 				"together_api_key" +
 				"\x03" +
 				"xai_api_key" +
-				"\x01\x80" +
-				"\x10\x0e\tlocalhost" +
+				"\x01\x80 " +
+				"\x0e\tlocalhost" +
 				"\t127.0.0.1" +
 				"\x03" +
 				"::1" +
@@ -11726,8 +11676,8 @@ var all = []load.Compiled{
 				"\x00\x00\x00)ask-before-issue-tracker-secret-elsewhere" +
 				"\x04\x00\x00\x04\x01\x00\x9d\x80" +
 				"\x05)ask-before-issue-tracker-secret-elsewhere" +
-				"\x01\vtool.before\x84\x90" +
-				"\x02\x01\x01*" +
+				"\x01\vtool.before\x84\xa0" +
+				"\x04\x01\x01*" +
 				"\x01\x01*" +
 				"\x01\x05\xc1" +
 				"\x01/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:LINEAR_API_KEY|NOTION_TOKEN|NOTION_API_KEY|JIRA_API_TOKEN|ATLASSIAN_API_TOKEN|ASANA_ACCESS_TOKEN)\\b/`asana_access_token" +
@@ -11741,8 +11691,8 @@ var all = []load.Compiled{
 				"notion_api_key" +
 				"\x03" +
 				"notion_token" +
-				"\x01\x80" +
-				"\x10\t\tlocalhost" +
+				"\x01\x80 " +
+				"\t\tlocalhost" +
 				"\t127.0.0.1" +
 				"\x03" +
 				"::1" +
@@ -11764,8 +11714,8 @@ var all = []load.Compiled{
 				"\x00\x00\x00$ask-before-supabase-secret-elsewhere" +
 				"\x04\x00\x00\x04\x01\x00\x9d\x80" +
 				"\x05$ask-before-supabase-secret-elsewhere" +
-				"\x01\vtool.before\x84\x90" +
-				"\x02\x01\x01*" +
+				"\x01\vtool.before\x84\xa0" +
+				"\x04\x01\x01*" +
 				"\x01\x01*" +
 				"\x01\x05\xa5" +
 				"\x01/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:SUPABASE_ACCESS_TOKEN|SUPABASE_SERVICE_ROLE_KEY|SUPABASE_SERVICE_KEY)\\b/Dsupabase_access_token" +
@@ -11773,8 +11723,8 @@ var all = []load.Compiled{
 				"supabase_service_key" +
 				"\x03" +
 				"supabase_service_role_key" +
-				"\x01\x80" +
-				"\x10\x06\tlocalhost" +
+				"\x01\x80 " +
+				"\x06\tlocalhost" +
 				"\t127.0.0.1" +
 				"\x03" +
 				"::1" +
@@ -11793,8 +11743,8 @@ var all = []load.Compiled{
 				"\x00\x00\x00%ask-before-hashicorp-secret-elsewhere" +
 				"\x04\x00\x00\x04\x01\x00\x9d\x80" +
 				"\x05%ask-before-hashicorp-secret-elsewhere" +
-				"\x01\vtool.before\x84\x90" +
-				"\x02\x01\x01*" +
+				"\x01\vtool.before\x84\xa0" +
+				"\x04\x01\x01*" +
 				"\x01\x01*" +
 				"\x01\x05\x90" +
 				"\x01/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:VAULT_TOKEN|TFE_TOKEN|TF_TOKEN_app_terraform_io)\\b//tf_token_app_terraform_io" +
@@ -11802,8 +11752,8 @@ var all = []load.Compiled{
 				"tfe_token" +
 				"\x03" +
 				"vault_token" +
-				"\x01\x80" +
-				"\x10\b\tlocalhost" +
+				"\x01\x80 " +
+				"\b\tlocalhost" +
 				"\t127.0.0.1" +
 				"\x03" +
 				"::1" +
@@ -15632,8 +15582,8 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x06\x01\x00\xbd\x80" +
 				"\x05\x15no-orders-from-output" +
 				"\x01\n" +
-				"tool.after\x81\x80\x82" +
-				"\x02\a\x05shell" +
+				"tool.after\x81\x80\x84" +
+				"\x04\a\x05shell" +
 				"\x04read" +
 				"\x05fetch" +
 				"\x06search" +
@@ -19786,7 +19736,7 @@ var all = []load.Compiled{
 				"送信" +
 				"\x03" +
 				"전송\x80\x80" +
-				"\x02\x01\x05\xbc" +
+				"\x04\x01\x05\xbc" +
 				"\b/(?i)prompt[ _-]?injection|injection attack|jailbreak(?:s|ing)?\\s+(?:attack|attempt|prompt|detect)|adversarial|OWASP|LLM01|red[ -]?team|threat model|(?:^|[\\s(\"'])attackers?(?:[\\s,;:)'\"]|$)|malicious (?:text|prompt|instruction|content|actor|page|web|user)|CVE-\\d{4}[\\s\\S]{0,300}(?:mitigat|advisory|patched|affected|attack)|\\bassert\\w*\\(|\\bassert\\s|def test_|func Test|describe\\(|\\bit\\(['\"]|test[_ ]?case|re\\.compile|regexp\\.|MustCompile|\\bpatterns?\\s*[:=]|for example[,:] (?:the )?(?:text|phrase|string)|such as [\"'“]ignore|phrases? like|security research|arxiv|\"label\"\\s*:|\\b(?:detect|flag|catch|block|reject|filter|strip|sanitiz|refus|defus)\\w*\\s[^\\n]{0,30}[\\\"'“‘`]\\s*(?:ignore|disregard|forget)|\\b(?:optimizer|compiler|parser|linter|shell|assembler|(?:receivers?|servers?|clients?|implementations?|decoders?|processors?)(?:\\s+that\\b[^.\\n]{0,40})?|it|they|which|that|cannot|doesn't|never|don't|not)\\s+(?:may |might |will |can |could |would |shall |should |must |MUST |SHOULD |MAY |SHALL )?(?:ignores?|disregards?|discards?|overrides?|forgets?)\\s+(?:all|any|every|everything)\\b/\xa3" +
 				"\b\"label\"" +
 				"\x01adversarial" +
@@ -19946,7 +19896,7 @@ var all = []load.Compiled{
 				"testcase" +
 				"\x01threat model" +
 				"\x01\x80" +
-				"\x01\x1e\a**/*.go" +
+				"\x02\x1e\a**/*.go" +
 				"\a**/*.py" +
 				"\a**/*.js" +
 				"\a**/*.ts" +
@@ -20049,7 +19999,7 @@ var all = []load.Compiled{
 				"\x05\x16no-orders-with-payload" +
 				"\x01\n" +
 				"tool.after\x81\x80" +
-				"\x02\x05\x05fetch" +
+				"\x04\x05\x05fetch" +
 				"\x06search" +
 				"\x03" +
 				"mcp" +
@@ -20121,7 +20071,7 @@ var all = []load.Compiled{
 				"\x03" +
 				"override" +
 				"\x01\x80" +
-				"\x01#" +
+				"\x02#" +
 				"\a**/*.go" +
 				"\a**/*.py" +
 				"\a**/*.js" +
@@ -20265,8 +20215,8 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x06\x01\x00\x9d\x80" +
 				"\x05\x15no-orders-in-comments" +
 				"\x01\n" +
-				"tool.after\x81\x81" +
-				"\x02\x03" +
+				"tool.after\x81\x82" +
+				"\x04\x03" +
 				"\x04read" +
 				"\x05shell" +
 				"\x03" +
@@ -20371,7 +20321,7 @@ var all = []load.Compiled{
 				"\x03" +
 				"upload" +
 				"\x01\x80" +
-				"\x01\x05\x0e**/testdata/**" +
+				"\x02\x05\x0e**/testdata/**" +
 				"\v**/tests/**" +
 				"\x0e**/fixtures/**" +
 				"\f**/corpus/**" +
@@ -20415,7 +20365,7 @@ var all = []load.Compiled{
 				"\x15mind-orders-in-output" +
 				"\x01\n" +
 				"tool.after\x81\x80" +
-				"\x02\x04\x05shell" +
+				"\x04\x04\x05shell" +
 				"\x04read" +
 				"\x05fetch" +
 				"\x03" +
@@ -20454,7 +20404,7 @@ var all = []load.Compiled{
 				"\x03" +
 				"if you are an llm" +
 				"\x01\x80" +
-				"\x01\x03" +
+				"\x02\x03" +
 				"\x0f**/packs/*.yaml" +
 				"\x0e**/testdata/**" +
 				"\f**/corpus/**" +
@@ -20473,8 +20423,8 @@ var all = []load.Compiled{
 				"\x00\x00\x00\x17no-hidden-text-in-files" +
 				"\x04\x00\x00\x06\x01\x00\x8d\x80" +
 				"\x05\x17no-hidden-text-in-files" +
-				"\x01\vtool.before\x80\x80\x82" +
-				"\x02\x01\x05\x8e" +
+				"\x01\vtool.before\x80\x80\x84" +
+				"\x04\x01\x05\x8e" +
 				"\x01/[\\x{E0020}-\\x{E007E}]{8,}|[\\x{E0100}-\\x{E01EF}]{4,}|[\\x{FE00}-\\x{FE0F}]{6,}|[\\x{200B}\\x{200C}\\x{200D}\\x{2060}-\\x{2064}\\x{FEFF}\\x{180E}]{12,}/'" +
 				"\x04á\u00a0\u008e" +
 				"\x03" +
@@ -20497,15 +20447,15 @@ var all = []load.Compiled{
 				"\x00\x00\x16ask-before-turned-text" +
 				"\x04\x00\x00\x04\x01\x00\x9d\x80" +
 				"\x05\x16ask-before-turned-text" +
-				"\x01\vtool.before\x81@" +
-				"\x02\x05write" +
+				"\x01\vtool.before\x81\x80" +
+				"\x01\x02\x05write" +
 				"\x04edit" +
 				"\x01\x055/[\\x{202A}\\x{202B}\\x{202D}\\x{202E}\\x{2066}-\\x{2068}]/" +
 				"\v\x04â\u0080" +
 				"\x03" +
 				"\x04â\u0081" +
 				"\x01\x80" +
-				"\x01\f\a**/*.md" +
+				"\x02\f\a**/*.md" +
 				"\a**/*.po" +
 				"\b**/*.xlf" +
 				"\f**/*.strings" +
@@ -21122,8 +21072,8 @@ var all = []load.Compiled{
 				"\x00\x00\x00\x1bask-before-orders-to-agents" +
 				"\x04\x00\x00\x04\x01\x00\x8d\x80" +
 				"\x05\x1bask-before-orders-to-agents" +
-				"\x01\vtool.before\x80\x81\x82" +
-				"\x02." +
+				"\x01\vtool.before\x80\x82\x84" +
+				"\x04." +
 				"\f**/CLAUDE.md" +
 				"\x12**/CLAUDE.local.md" +
 				"\f**/AGENTS.md" +
@@ -21740,7 +21690,7 @@ var all = []load.Compiled{
 				"unrestricted sudo permission " +
 				"\x03" +
 				"unrestricted sudo permissions \x80\x80" +
-				"\x02\x01\x05\xa5" +
+				"\x04\x01\x05\xa5" +
 				"\x03" +
 				"/(?i)(?:never|don't|do not|must not|avoid|no|not|refuse to|should not|shouldn't)\\s+(?:\\w+\\s+){0,3}?(?:use |run |pass |add |with |call |start |skip |bypass |disable |ignore |turn off |circumvent |commit |push |pipe |send |post |upload )+[^\\n]{0,80}(?:--dangerously|--yolo|--no-verify|hooks?|sandbox|secur|permission|guard|approval|safety|rules|\\|\\s*(?:ba)?sh|secrets?|credentials?|tokens?|\\.env|keys?|check|warning|polic)/\x84" +
 				"\x01add " +
@@ -22213,7 +22163,7 @@ var all = []load.Compiled{
 				"\x04\x00\x14\x04\x01\x00\x9d\x84" +
 				"\x15\x12ask-before-secrets" +
 				"\x01\vtool.before\x80" +
-				"\x02'&**/{.env,.env.*,.env[*]*,*.env,.envrc}C**/*.{pem,key,p12,pfx,jks,keystore,kdbx,ppk,kubeconfig,ovpn,keytab}" +
+				"\x04'&**/{.env,.env.*,.env[*]*,*.env,.envrc}C**/*.{pem,key,p12,pfx,jks,keystore,kdbx,ppk,kubeconfig,ovpn,keytab}" +
 				"\x1d**/id_{rsa,dsa,ecdsa,ed25519}\n" +
 				"**/.ssh/**" +
 				"\x13**/.aws/credentials" +
@@ -22286,7 +22236,7 @@ var all = []load.Compiled{
 				"\x12k9s --kubeconfig *" +
 				"\x1bdocker compose --env-file *" +
 				"\x1bdocker-compose --env-file *\x80" +
-				"\x01\n" +
+				"\x02\n" +
 				"\f**/*.example" +
 				"\v**/*.sample" +
 				"\r**/*.template" +
@@ -22295,20 +22245,20 @@ var all = []load.Compiled{
 				"\x0e**/.env.schema" +
 				"\f**/.env.d.ts" +
 				"\x11**/.env.{test,ci}&**/{example,sample,template,dummy}.env\"**/*.{example,sample,template}.env\x80" +
-				"\x01\x06\x0e**/testdata/**" +
+				"\x02\x06\x0e**/testdata/**" +
 				"\x0e**/fixtures/**" +
 				"\x12**/node_modules/**" +
 				"\x13**/site-packages/**" +
 				"\x11/etc/ssl/certs/**" +
 				"\x1d/usr/share/ca-certificates/**\x80" +
-				"\x01\n" +
+				"\x02\n" +
 				"\b**/*.pub" +
 				"\x0e**/known_hosts" +
 				"\t**/ca.pem" +
 				"\x0e**/cacert*.pem1**/ca-{bundle,cert,certs,certificates,chain}*.pem/**/{cert,certs,chain,fullchain,certificate}.pem.**/*[-_.]{cert,chain,public,pub,bundle,ca}.pem" +
 				"\x1d**/{public,pubkey}*.{pem,key}" +
 				"\x12**/*.pub.{pem,key}/**/*{gpg,apt,repo,release,archive,keyring}*.key\x81" +
-				"\x01\x02\x04read" +
+				"\x02\x02\x04read" +
 				"\x06search" +
 				"\x01\x0e**/.ssh/config\xdc" +
 				"\x01\x03" +
@@ -22326,7 +22276,7 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x04\x01\x00\x9d\x80" +
 				"\x15\x1bask-before-deleting-secrets" +
 				"\x01\vtool.before\x84" +
-				"\x04\x05\x02rm" +
+				"\b\x05\x02rm" +
 				"\x06unlink" +
 				"\x05trash" +
 				"\ttrash-put" +
@@ -22337,7 +22287,7 @@ var all = []load.Compiled{
 				"\brm *.bak" +
 				"\brm *.old" +
 				"\trm *.orig\x80" +
-				"\x01\x04'**/*.{example,sample,template,dist,pub}" +
+				"\x02\x04'**/*.{example,sample,template,dist,pub}" +
 				"\x11**/.env.{test,ci}4**/{testdata,fixtures,node_modules,site-packages}/**!**/{known_hosts*,ca.pem,cert.pem}" +
 				"\x03" +
 				"ask8This deletes a file with secrets. Is there another copy?" +
@@ -22354,13 +22304,13 @@ var all = []load.Compiled{
 				"\x04\x00\x14\x04\x01\x00\x9d\x84" +
 				"\x15\x1eask-before-overwriting-secrets" +
 				"\x01\vtool.before\x81" +
-				"\x04\x02\x05write" +
+				"\b\x02\x05write" +
 				"\x04edit" +
 				"\x05~**/{id_rsa,id_dsa,id_ecdsa,id_ed25519,terraform.tfstate,.*_history,.ssh/authorized_keys*,.ssh/config,.ssh/rc,.ssh/environment},**/*.{pem,key,p12,pfx,jks,keystore,kdbx,ppk}\x9c" +
 				"\x01**/.{aws/credentials,netrc,pgpass,git-credentials,kube/config,docker/config.json,pypirc,vault-token,cargo/credentials*,config/gcloud/**,config/gh/hosts.yml}" +
 				"\b~/.npmrc1**/{secrets,credentials}.{yaml,yml,json,toml,env}" +
 				"\x01\x80" +
-				"\x01\x04'**/*.{example,sample,template,dist,pub}4**/{testdata,fixtures,node_modules,site-packages}/**" +
+				"\x02\x04'**/*.{example,sample,template,dist,pub}4**/{testdata,fixtures,node_modules,site-packages}/**" +
 				"\x11/etc/ssl/certs/**S**/*{ca,cert,certs,chain,public,pub,bundle,gpg,apt,repo,release,keyring}*.{pem,key}\xdc" +
 				"\x01\x03" +
 				"ask`This writes into a file with keys or passwords of the user, and the old ones are gone. Continue?" +
@@ -22377,7 +22327,7 @@ var all = []load.Compiled{
 				"\x04\x00\x14\x04\x01\x00\x9d\x84" +
 				"\x15'ask-before-overwriting-secrets-in-shell" +
 				"\x01\vtool.before\x84" +
-				"\x04\x0e\x02cp" +
+				"\b\x0e\x02cp" +
 				"\x02mv" +
 				"\x02ln" +
 				"\x03" +
@@ -22398,7 +22348,7 @@ var all = []load.Compiled{
 				"\x01**/.{aws/credentials,netrc,pgpass,git-credentials,kube/config,docker/config.json,pypirc,vault-token,cargo/credentials*,config/gcloud/**,config/gh/hosts.yml}" +
 				"\b~/.npmrc1**/{secrets,credentials}.{yaml,yml,json,toml,env}" +
 				"\x01\x80" +
-				"\x01\x04'**/*.{example,sample,template,dist,pub}4**/{testdata,fixtures,node_modules,site-packages}/**" +
+				"\x02\x04'**/*.{example,sample,template,dist,pub}4**/{testdata,fixtures,node_modules,site-packages}/**" +
 				"\x11/etc/ssl/certs/**S**/*{ca,cert,certs,chain,public,pub,bundle,gpg,apt,repo,release,keyring}*.{pem,key}\xdc" +
 				"\x01\x03" +
 				"ask`This writes into a file with keys or passwords of the user, and the old ones are gone. Continue?" +
@@ -22415,8 +22365,8 @@ var all = []load.Compiled{
 				"\x00\x00\x00\x10no-replaced-keys" +
 				"\x04\x00\x00\x06\x01\x00\x8d\x80" +
 				"\x15\x10no-replaced-keys" +
-				"\x01\vtool.before\x84\x80\x82" +
-				"\x02\x01\n" +
+				"\x01\vtool.before\x84\x80\x84" +
+				"\x04\x01\n" +
 				"ssh-keygen" +
 				"\x01\x05\x81" +
 				"\x01/(?:\\byes\\b[^;&\\n|]*|\\b(?:echo|printf)\\s+(?:-\\w+\\s+)?[\"']?[yY][^|;&\\n]*)\\|\\s*ssh-keygen\\b|\\bssh-keygen\\b[^;&|\\n]*<<<\\s*[\"']?[yY]/)<<<" +
@@ -22427,7 +22377,7 @@ var all = []load.Compiled{
 				"\x03" +
 				"yes" +
 				"\x02ssh-keygen\x80\x80" +
-				"\x02\x01\x05\x88" +
+				"\x04\x01\x05\x88" +
 				"\x01/\\bssh-keygen\\b[^;&|\\n]*\\s-f\\s*[\"']?(?:[\\w./-]*/)?(?:tmp|test\\w*|keys?)/|\\bssh-keygen\\b[^;&|\\n]*\\s-f\\s*[\"']?(?:\\./)?[\\w-]+[\"']?(?:\\s|$)/'key" +
 				"\x03" +
 				"keys" +
@@ -22480,7 +22430,7 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x06\x01\x00\x8d\x80" +
 				"\x05\x14no-credential-stores" +
 				"\x01\vtool.before\x80" +
-				"\x01#" +
+				"\x02#" +
 				"\v/etc/shadow" +
 				"\f/etc/gshadow" +
 				"\f/etc/shadow-" +
@@ -22865,7 +22815,7 @@ var all = []load.Compiled{
 				"\x04\x00\x14\x04\x01\x00\x9d\x84" +
 				"\x15\x1bask-before-printing-secrets" +
 				"\x01\vtool.before\x84\x80" +
-				"\x021" +
+				"\x041" +
 				"\x04find" +
 				"\x02fd" +
 				"\x05xargs" +
@@ -23418,7 +23368,7 @@ var all = []load.Compiled{
 				"\x04\x00\x14\x04\x01\x00\x8d\x84" +
 				"\x05\x1bask-before-secrets-in-calls" +
 				"\x01\vtool.before\x81\x80" +
-				"\x02\x03" +
+				"\x04\x03" +
 				"\x03" +
 				"mcp" +
 				"\x05other" +
@@ -23563,7 +23513,7 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x04\x01\x00\x8d\x80" +
 				"\x05\x1cask-before-searching-secrets" +
 				"\x01\vtool.before\x81" +
-				"\x01\x02\x04read" +
+				"\x02\x02\x04read" +
 				"\x06search" +
 				"\x02%**/.{ssh,aws,gnupg,kube,docker,azure}" +
 				"\x19**/.config/{gcloud,gh,op}" +
@@ -23673,7 +23623,7 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x04\x01\x00\x8d\x80" +
 				"\x15\x1eask-before-looking-for-secrets" +
 				"\x01\vtool.before\x84\x80" +
-				"\x02\x06\x04find" +
+				"\x04\x06\x04find" +
 				"\x02fd" +
 				"\x06locate" +
 				"\aplocate" +
@@ -24207,7 +24157,7 @@ var all = []load.Compiled{
 				"\x04\x00\x14\x04\x01\x00\x8d\x84" +
 				"\x15\x1eask-before-dumping-environment" +
 				"\x01\vtool.before\x84\x80" +
-				"\x02\x01\x01*\n" +
+				"\x04\x01\x01*\n" +
 				"\x05\xba" +
 				"\x01/(?i)(?:^|[;&|(\\n])\\s*(?:echo|printf)\\s[^;&|\\n]*\\$\\{!?[a-z0-9_]*(?:token|secret|password|passwd|api_?key|access_?key|private_?key|credentials?)[a-z0-9_]*(?:(?::[0-9-]|[#%/,^@])[^}]*)?\\}/zaccess_key" +
 				"\x03" +
@@ -24848,7 +24798,7 @@ var all = []load.Compiled{
 				"\x00\x1eask-before-code-prints-secrets" +
 				"\x04\x00\x00\x04\x01\x00\x8d\x80" +
 				"\x15\x1eask-before-code-prints-secrets" +
-				"\x01\vtool.before\x80 " +
+				"\x01\vtool.before\x80@" +
 				"\x05\x05\x83" +
 				"\a/(?:open|read\\w*|connect|File\\.\\w+|Path|file_get_contents|fopen|slurp|Deno\\.\\w+|Bun\\.file|expanduser|expand_path|homedir|home\\(\\)|HOME|environ|ENV|Get-Content|print)\\b[^\\n]*?(?:^|[\\s'\\\"/=@(~`\\\\])(?:\\.ssh(?:/[\\w{}.*%-]*)?|id_(?:rsa|dsa|ecdsa|ed25519)|\\.aws(?:/(?:credentials|config))?|\\.netrc|\\.pypirc|\\.git-credentials|\\.pgpass|\\.docker/config\\.json|\\.kube/config|\\.vault-token|\\.config/gcloud(?:/[^\\s'\\\"]+)?|\\.(?:bash|zsh|psql|mysql|python|node_repl)_history|etc/g?shadow|proc/[^\\s/]+/environ|\\.gnupg(?:/[^\\s'\\\"]*)?|\\.password-store(?:/[^\\s'\\\"]+)?|wallet\\.dat|key4\\.db|cookies\\.sqlite|logins\\.json|Login Data|\\.terraform\\.d)['\\\"`)\\s]|\\breadfile\\([^\\n]*?(?:\\.env(?:\\.(?:local|prod\\w*|dev\\w*|stag\\w*|live|backup|bak|old|secret\\w*))?(?:\\.local)?|\\.envrc|\\.npmrc|master\\.key|credentials\\.json|[\\w./-]+\\.(?:pem|p12|pfx|kdbx|jks)|terraform\\.tfstate)|\\bkeyring\\.get_password|browser_cookie3|pycookiecheat/\xb3" +
 				"\b.aws" +
@@ -25214,7 +25164,7 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x06\x01\x00\x8d\x80" +
 				"\x15\x13no-keys-in-commands" +
 				"\x01\vtool.before\x84\x80" +
-				"\x04\x01\x01*" +
+				"\b\x01\x01*" +
 				"\x01\x01*" +
 				"\x05block\xd2" +
 				"\x01This command line contains a key, and logs, the shell history and other programs can see it. Read the key from the environment or a file instead. If it was in a file of the project, tell the user to replace it." +
@@ -25225,8 +25175,8 @@ var all = []load.Compiled{
 				"\x00\x00\x00\x00\x1cask-before-keys-in-env-files" +
 				"\x04\x00\x00\x04\x01\x00\x8d\x80" +
 				"\x15\x1cask-before-keys-in-env-files" +
-				"\x01\vtool.before\x81\x84" +
-				"\x04\x02\x05write" +
+				"\x01\vtool.before\x81\x88" +
+				"\b\x02\x05write" +
 				"\x04edit" +
 				"\x01\x10**/{.env,.env.*}" +
 				"\x01\x01*" +
@@ -25239,11 +25189,11 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x06\x01\x00\x9d\x80" +
 				"\x15\x10no-keys-in-files" +
 				"\x01\vtool.before\x81\x80" +
-				"\x04\x02\x05write" +
+				"\b\x02\x05write" +
 				"\x04edit" +
 				"\x01\x01*" +
 				"\x01\x80" +
-				"\x01\x06\a**/.env" +
+				"\x02\x06\a**/.env" +
 				"\r**/.env.local" +
 				"\x0f**/.env.*.local" +
 				"\x13**/.env.development" +
@@ -25258,7 +25208,7 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x06\x01\x00\x8d\x80" +
 				"\x05\x10no-keys-in-calls" +
 				"\x01\vtool.before\x81\x80" +
-				"\x04\x05\x05fetch" +
+				"\b\x05\x05fetch" +
 				"\x06search" +
 				"\x03" +
 				"mcp" +
@@ -25906,7 +25856,7 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x04\x01\x00\x8d\x80" +
 				"\x15\x1bask-before-computed-grapnel" +
 				"\x01\vtool.before\x84\x80" +
-				"\x02\x01\agrapnel" +
+				"\x04\x01\agrapnel" +
 				"\x01\x05F/\\bgrapnel[\"']?\\s+(?:-\\S+\\s+(?:[^-$`\\s]\\S*\\s+)?)*[\"']?[\\w-]*[$`*?\\[{]/" +
 				"\x19grapnel" +
 				"\x03" +
@@ -26062,7 +26012,7 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x04\x01\x00\x8d\x80" +
 				"\x15\x1aask-before-copying-grapnel" +
 				"\x01\vtool.before\x84\x80" +
-				"\x02\x16\x02cp" +
+				"\x04\x16\x02cp" +
 				"\x03" +
 				"cat" +
 				"\x02dd" +
@@ -26198,7 +26148,7 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x04\x01\x00\x8d\x80" +
 				"\x05\x1eask-before-typing-for-a-person" +
 				"\x01\vtool.before\x84\x80" +
-				"\x024" +
+				"\x044" +
 				"\x06script" +
 				"\x05socat" +
 				"\x06expect" +
@@ -26289,7 +26239,7 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x04\x01\x00\x8d\x80" +
 				"\x05\x1fask-before-typing-computed-text" +
 				"\x01\vtool.before\x84\x80" +
-				"\x02\f\x06script" +
+				"\x04\f\x06script" +
 				"\x04tmux" +
 				"\x06screen" +
 				"\x06zellij" +
@@ -26342,7 +26292,7 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x04\x01\x00\x8d\x80" +
 				"\x05\x1fask-before-writing-to-terminals" +
 				"\x01\vtool.before\x80" +
-				"\x04\x05\n" +
+				"\b\x05\n" +
 				"/dev/pts/*" +
 				"\x10/dev/tty[0-9sS]*" +
 				"\t/dev/vcs*" +
@@ -26358,7 +26308,7 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x06\x01\x00\x8d\x80" +
 				"\x05\x12no-killing-grapnel" +
 				"\x01\vtool.before\x84\x80" +
-				"\x02\x02\x04kill" +
+				"\x04\x02\x04kill" +
 				"\x05xargs" +
 				"\x01\x05G/(?:pgrep|pidof|\\bps\\b|lsof|fuser)\\b[^;\\n]*grapnel|grapnel[^;\\n]*\\.pid/" +
 				"\x14.pid" +
@@ -26378,7 +26328,7 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x06\x01\x00\x8d\x80" +
 				"\x15\x18no-writing-grapnel-state" +
 				"\x01\vtool.before\x80" +
-				"\x04\a\"**/{.local/state,state}/grapnel/**-**/grapnel/{approvals,trust,records,spool}/**M/{etc,var/lib,usr/share,Library/Application Support,run}/{grapnel,Grapnel}/**3**/Library/Application Support/{grapnel,Grapnel}/**\"**/{grapnel-hook,grapnel-hook.exe}" +
+				"\b\a\"**/{.local/state,state}/grapnel/**-**/grapnel/{approvals,trust,records,spool}/**M/{etc,var/lib,usr/share,Library/Application Support,run}/{grapnel,Grapnel}/**3**/Library/Application Support/{grapnel,Grapnel}/**\"**/{grapnel-hook,grapnel-hook.exe}" +
 				"\x16**/systemd/**/grapnel*" +
 				"\x14**/Launch*/*grapnel*" +
 				"\x05block^This directory contains the policies, trust and records of Grapnel. Only Grapnel writes to it." +
@@ -26392,7 +26342,7 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x04\x01\x00\x8d\x80" +
 				"\x15\x19ask-before-grapnel-policy" +
 				"\x01\vtool.before\x80" +
-				"\x04\x03" +
+				"\b\x03" +
 				"\x15**/.config/grapnel/**" +
 				"\x15**/grapnel.{yaml,yml}" +
 				"\x1c**/bin/{grapnel,grapnel.exe}" +
@@ -26428,7 +26378,7 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x04\x01\x00\x8d\x80" +
 				"\x05\x16ask-before-agent-hooks" +
 				"\x01\vtool.before\x80" +
-				"\x04\x17B**/.claude/{settings.json,settings.local.json,hooks/**,plugins/**}" +
+				"\b\x17B**/.claude/{settings.json,settings.local.json,hooks/**,plugins/**}" +
 				"\x0e~/.claude.json\x94" +
 				"\x01/{etc,Library/Application Support}/{claude-code,ClaudeCode,codex,gemini-cli,GeminiCli,qwen-code,QwenCode,cursor,Cursor,windsurf,Windsurf,factory}/**1**/{managed-settings*.json,managed-settings.d/**}9**/ProgramData/{ClaudeCode,gemini-cli,Cursor,Windsurf}/**=**/.codex/{hooks.json,hooks/**,config.toml,requirements.toml}I**/.gemini/{settings.json,hooks/**,trustedHooks.json,trustedFolders.json}V**/.gemini/{config/{hooks.json,plugins/**},antigravity-cli/{settings.json,plugins/**}}-**/{.agents,.agent,_agents,_agent}/hooks.json!**/.qwen/{settings.json,hooks/**}0**/.copilot/{hooks/**,settings.json,config.json},**/.github/{hooks/**,copilot/settings*.json}A**/.cursor/{hooks.json,hooks/**,cli-config.json,permissions.json}4**/{.windsurf,.codeium,.codeium/windsurf}/hooks.jsonC**/.factory/{settings.json,settings.local.json,hooks.json,hooks/**}.**/{.cline,.clinerules,Cline}/{hooks,Hooks}/**" +
 				"\x16**/{crush,.crush}.json#**/.kiro/{hooks,agents,settings}/**" +
@@ -26702,7 +26652,7 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x04\x01\x00\x8d\x80" +
 				"\x05!ask-before-undoing-guards-by-list" +
 				"\x01\vtool.before\x84\x80" +
-				"\x02\x05\x05xargs" +
+				"\x04\x05\x05xargs" +
 				"\x04find" +
 				"\bparallel" +
 				"\x02fd" +
@@ -26904,7 +26854,7 @@ var all = []load.Compiled{
 				"\x00!ask-before-undoing-guards-by-code" +
 				"\x04\x00\x00\x04\x01\x00\x8d\x80" +
 				"\x05!ask-before-undoing-guards-by-code" +
-				"\x01\vtool.before\x80 " +
+				"\x01\vtool.before\x80@" +
 				"\x02\x05\xa9" +
 				"\x03" +
 				"/(?:\\.remove|unlink|rmtree|rename|\\.move|truncate|chmod|\\.write\\w*|writeFile\\w*|json\\.dump\\b|rmSync|rm\\(|copyfile|symlink|Remove-Item|Set-Content|Move-Item|open\\([^)]*['\"][wa])[\\s\\S]*(?:\\.config/grapnel|grapnel\\.ya?ml|grapnel-hook|state/grapnel|\\.claude/(?:settings|hooks)|\\.codex/(?:hooks|config)|\\.gemini/(?:settings|config/hooks)|\\.agents/hooks|\\.qwen/settings|\\.cursor/hooks|\\.copilot/hooks|\\.factory/(?:settings|hooks))/\x8f" +
@@ -27107,7 +27057,7 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x04\x01\x00\x8d\x80" +
 				"\x05 ask-before-grapnel-state-by-name" +
 				"\x01\vtool.before\x84\x80" +
-				"\x02\x1d\x06python" +
+				"\x04\x1d\x06python" +
 				"\apython3" +
 				"\x04node" +
 				"\x06nodejs" +
@@ -27330,8 +27280,8 @@ var all = []load.Compiled{
 				"\x00\x00\x15no-hooks-switched-off" +
 				"\x04\x00\x00\x06\x01\x00\x8d\x80" +
 				"\x05\x15no-hooks-switched-off" +
-				"\x01\vtool.before\x81A" +
-				"\x02\x05write" +
+				"\x01\vtool.before\x81\x82" +
+				"\x01\x02\x05write" +
 				"\x04edit" +
 				"\x16B**/.claude/{settings.json,settings.local.json,hooks/**,plugins/**}" +
 				"\x0e~/.claude.json\x94" +
@@ -27662,7 +27612,7 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x06\x01\x00\xad\x80" +
 				"\x05\x1eno-hooks-switched-off-in-shell" +
 				"\x01\vtool.before\x84\x80" +
-				"\x02'" +
+				"\x04'" +
 				"\x02jq" +
 				"\x02yq" +
 				"\x06sed -i" +
@@ -28009,7 +27959,7 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x04\x01\x00\x8d\x80" +
 				"\x05 ask-before-agent-of-another-home" +
 				"\x01\vtool.before\x84\x80" +
-				"\x02\x11\x06claude" +
+				"\x04\x11\x06claude" +
 				"\x05codex" +
 				"\x06gemini" +
 				"\x03" +
@@ -28179,8 +28129,8 @@ var all = []load.Compiled{
 				"\x00\x00\x00\x17ask-before-moved-config" +
 				"\x04\x00\x00\x04\x01\x00\x8d\x80" +
 				"\x05\x17ask-before-moved-config" +
-				"\x01\vtool.before\x84\x80\x82" +
-				"\x02\x1a\x06claude" +
+				"\x01\vtool.before\x84\x80\x84" +
+				"\x04\x1a\x06claude" +
 				"\x05codex" +
 				"\x06gemini" +
 				"\x03" +
@@ -28282,7 +28232,7 @@ var all = []load.Compiled{
 				"qwen_code_system_settings_path" +
 				"\x03" +
 				"qwen_home\x80\x80" +
-				"\x02\x01\x05i/(?:^|[\\s;&|(])(?:echo|grep|rg|printf)\\s[^\\n;&|]*(?:CLAUDE_CONFIG_DIR|CODEX_HOME|QWEN_HOME|COPILOT_HOME)/3claude_config_dir" +
+				"\x04\x01\x05i/(?:^|[\\s;&|(])(?:echo|grep|rg|printf)\\s[^\\n;&|]*(?:CLAUDE_CONFIG_DIR|CODEX_HOME|QWEN_HOME|COPILOT_HOME)/3claude_config_dir" +
 				"\x03" +
 				"codex_home" +
 				"\x03" +
@@ -28433,7 +28383,7 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x04\x01\x00\x8d\x80" +
 				"\x05\x17ask-before-hooks-by-mcp" +
 				"\x01\vtool.before\x83\x80" +
-				"\x02\x01\x03" +
+				"\x04\x01\x03" +
 				"mcp" +
 				"\x01hwrite|save|edit|update|move|create|delete|remove|rename|copy|replace|insert|patch|append|push|put|upload" +
 				"\x01\x05\x9f" +
@@ -29237,8 +29187,8 @@ var all = []load.Compiled{
 				"\x00\x00\x00\x16no-download-into-shell" +
 				"\x04\x00\x00\x06\x01\x00\x8d\x80" +
 				"\x15\x16no-download-into-shell" +
-				"\x01\vtool.before\x84\x80\x82" +
-				"\x02*" +
+				"\x01\vtool.before\x84\x80\x84" +
+				"\x04*" +
 				"\x02sh" +
 				"\x04bash" +
 				"\x03" +
@@ -29347,7 +29297,7 @@ var all = []load.Compiled{
 				"\x82" +
 				"\x02/\\b[A-Za-z_]\\w*=[\"']?(?:\\$\\(|`)\\s*(?:curl|wget|fetch|aria2c|https?|xh|lynx|iwr|irm|Invoke-WebRequest|Invoke-RestMethod|nc|ncat|gh\\s+gist\\s+view|gh\\s+api|git\\s+archive\\s+--remote|dig|nslookup|openssl\\s+s_client)\\b[\\s\\S]*\\b(?:eval|sh\\s+-c|bash\\s+-c)\\s+[\"']?\\$/" +
 				"\x01=\x80\x80" +
-				"\x02\x01\x05\xb6" +
+				"\x04\x01\x05\xb6" +
 				"\x01/\\|\\s*(?:python[\\d.]*\\s+-m\\s+json\\.tool|python[\\d.]*\\s+-c\\b|node\\s+-[ep]\\b|perl\\s+-[\\w]*[ne]\\b|ruby\\s+-[\\w]*[ne]|php\\s+-r|python[\\d.]*\\s+[\\w./-]+\\.py|node\\s+[\\w./-]+\\.[cm]?js)[^|]*$/" +
 				"\x19node" +
 				"\x03" +
@@ -29393,7 +29343,7 @@ var all = []load.Compiled{
 				"\x00\x17no-download-run-by-code" +
 				"\x04\x00\x00\x06\x01\x00\x8d\x80" +
 				"\x15\x17no-download-run-by-code" +
-				"\x01\vtool.before\x80 " +
+				"\x01\vtool.before\x80@" +
 				"\x02\x05r/(?:exec|eval|os\\.system|subprocess\\.\\w+)\\(\\s*(?:compile\\()?\\s*(?:[\\w.]*urlopen|requests\\.get|urllib|fetch|httpx)/Geval" +
 				"\x03" +
 				"exec" +
@@ -29563,7 +29513,7 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x04\x01\x00\x8d\x80" +
 				"\x15\x1dask-before-running-a-download" +
 				"\x01\vtool.before\x84\x80" +
-				"\x02\a\x04curl" +
+				"\x04\a\x04curl" +
 				"\x04wget" +
 				"\x06aria2c" +
 				"\tgit clone" +
@@ -29720,15 +29670,15 @@ var all = []load.Compiled{
 				"\x00\x00\x00\x1bask-before-building-a-clone" +
 				"\x04\x00\x00\x04\x01\x00\x9d\x80" +
 				"\x15\x1bask-before-building-a-clone" +
-				"\x01\vtool.before\x84\x90" +
-				"\x02\x01\tgit clone" +
+				"\x01\vtool.before\x84\xa0" +
+				"\x04\x01\tgit clone" +
 				"\x01\x01*" +
 				"\x01\x05\xe4" +
 				"\x02/\\bgit\\s+clone\\s[\\s\\S]*(?:&&|\\|\\||;|\\n)\\s*(?:\\w+=\\S*\\s+|sudo\\s+|cd\\s+\\S+\\s*(?:&&|;|\\n)\\s*)*(?:g?make|cmake|meson|ninja|\\.?/?\\S*/configure|\\./\\S+|npm\\s+(?:i|ci|install|run)|yarn|pnpm|pip3?\\s+install|python[\\d.]*\\s|node\\s|ruby\\s|cargo\\s+(?:run|build|install|test)|go\\s+(?:run|generate|test|install)|(?:ba|z)?sh\\s|docker\\s+(?:build|compose)|mvn|\\.?/?gradlew)/" +
 				"\tclone" +
 				"\x02git" +
-				"\x01\x80" +
-				"\x10\x10\n" +
+				"\x01\x80 " +
+				"\x10\n" +
 				"github.com\n" +
 				"gitlab.com" +
 				"\rbitbucket.org" +
@@ -29781,11 +29731,11 @@ var all = []load.Compiled{
 				"\x03" +
 				"*/*" +
 				"\x01\x15\a\x02\vtool.before\n" +
-				"tool.after\x84" +
-				"\x10\x01\tgit clone" +
+				"tool.after\x84 " +
+				"\x01\tgit clone" +
 				"\x01\x01*" +
-				"\x01\x80" +
-				"\x10\r\n" +
+				"\x01\x80 " +
+				"\r\n" +
 				"github.com\n" +
 				"gitlab.com" +
 				"\rbitbucket.org" +
@@ -29863,7 +29813,7 @@ var all = []load.Compiled{
 				"\x0einstaller -pkg" +
 				"\x01\x15\a\x02\vtool.before\n" +
 				"tool.after\x84" +
-				"\x04\x06\x04curl" +
+				"\b\x06\x04curl" +
 				"\x04wget" +
 				"\x06aria2c" +
 				"\x11Invoke-WebRequest" +
@@ -29882,8 +29832,8 @@ var all = []load.Compiled{
 				"\x00\x00\x00\x00\x00\x00\x00\x16ask-before-remote-code" +
 				"\x04\x00\x00\x04\x01\x00\x9d\x80" +
 				"\x15\x16ask-before-remote-code" +
-				"\x01\vtool.before\x84\x90\x80" +
-				"\x02V" +
+				"\x01\vtool.before\x84\xa0\x80" +
+				"\x04V" +
 				"\tnpx *://*\n" +
 				"bunx *://*" +
 				"\x0enpm exec *://*" +
@@ -29970,7 +29920,7 @@ var all = []load.Compiled{
 				"\x11asdf plugin add *" +
 				"\x16gh extension install *" +
 				"\x01\x01*\x80\x80" +
-				"\x02\x01\x05X/--(?:extra-)?index-url|--default-index|--index\\b|--find-links|\\bpip3?\\s[^;&|\\n]*\\s-i\\s/K--default-index" +
+				"\x04\x01\x05X/--(?:extra-)?index-url|--default-index|--index\\b|--find-links|\\bpip3?\\s[^;&|\\n]*\\s-i\\s/K--default-index" +
 				"\x03" +
 				"--extra-index-url" +
 				"\x03" +
@@ -29982,8 +29932,7 @@ var all = []load.Compiled{
 				"\x01pip" +
 				"\x03" +
 				"pip3" +
-				"\x01\x80" +
-				"\x106" +
+				"\x01\x80 6" +
 				"\tlocalhost" +
 				"\t127.0.0.1" +
 				"\v*.localhost" +
@@ -30100,9 +30049,9 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x04\x01\x00\x8d\x80" +
 				"\x15\x1bask-before-running-a-module" +
 				"\x01\vtool.before\x84\x80\x80" +
-				"\x02\x02\x0ego run *.*/*@*" +
+				"\x04\x02\x0ego run *.*/*@*" +
 				"\x12go install *.*/*@*\x80\x80" +
-				"\x02\x01\x05\xff" +
+				"\x04\x01\x05\xff" +
 				"\x03" +
 				"/\\bgo\\s+(?:run|install)\\s+(?:-\\S+\\s+)*[\"']?(?:github\\.com|gitlab\\.com|bitbucket\\.org|codeberg\\.org|golang\\.org|google\\.golang\\.org|cloud\\.google\\.com|(?:[\\w.-]+\\.)?k8s\\.io|go\\.uber\\.org|gotest\\.tools|honnef\\.co|mvdan\\.cc|entgo\\.io|ariga\\.io|rsc\\.io|filippo\\.io|cuelang\\.org|goa\\.design|gopkg\\.in|go\\.opentelemetry\\.io|buf\\.build|oras\\.land|dagger\\.io|connectrpc\\.com|modernc\\.org|helm\\.sh|gorm\\.io|gioui\\.org|gonum\\.org|go\\.mongodb\\.org|pault\\.ag|tailscale\\.com|storj\\.io|istio\\.io|knative\\.dev|sigs\\.k8s\\.io)//\xa2" +
 				"\x03" +
@@ -30188,8 +30137,8 @@ var all = []load.Compiled{
 				"\x00\x00\x00\x00\x00\x00\x00\x18ask-before-foreign-index" +
 				"\x04\x00\x00\x04\x01\x00\x9d\x80" +
 				"\x05\x18ask-before-foreign-index" +
-				"\x01\vtool.before\x84\x90" +
-				"\x02\n" +
+				"\x01\vtool.before\x84\xa0" +
+				"\x04\n" +
 				"\x03" +
 				"pip" +
 				"\x04pip3" +
@@ -30206,8 +30155,8 @@ var all = []load.Compiled{
 				"\x01\x01*" +
 				"\x01\x01\x94" +
 				"\x01/(?:--(?:extra-)?index-url|--index\\b|--default-index|--find-links|\\s-i\\s|\\s-f\\s|(?:set|config)\\s+\\S*index-url|source\\s+add\\s|config\\s+repositories)/" +
-				"\x01\x80" +
-				"\x10\x11\bpypi.org" +
+				"\x01\x80 " +
+				"\x11\bpypi.org" +
 				"\rtest.pypi.org" +
 				"\x16files.pythonhosted.org" +
 				"\x0fpypi.python.org" +
@@ -30234,8 +30183,8 @@ var all = []load.Compiled{
 				"\x00\x00\x00\x1bask-before-foreign-registry" +
 				"\x04\x00\x00\x04\x01\x00\x9d\x80" +
 				"\x05\x1bask-before-foreign-registry" +
-				"\x01\vtool.before\x84\x90" +
-				"\x02\t\x03" +
+				"\x01\vtool.before\x84\xa0" +
+				"\x04\t\x03" +
 				"npm" +
 				"\x03" +
 				"npx" +
@@ -30252,8 +30201,8 @@ var all = []load.Compiled{
 				"\x1anpmregistryserver" +
 				"\x03" +
 				"registry" +
-				"\x01\x80" +
-				"\x10\v\x12registry.npmjs.org" +
+				"\x01\x80 " +
+				"\v\x12registry.npmjs.org" +
 				"\x14registry.yarnpkg.com" +
 				"\x12npm.pkg.github.com\n" +
 				"npm.jsr.io" +
@@ -30698,8 +30647,8 @@ var all = []load.Compiled{
 				"\x00\x00\x00!ask-before-unverified-environment" +
 				"\x04\x00\x00\x04\x01\x00\x8d\x80" +
 				"\x05!ask-before-unverified-environment" +
-				"\x01\vtool.before\x84\x80\x82" +
-				"\x02\x01\x01*" +
+				"\x01\vtool.before\x84\x80\x84" +
+				"\x04\x01\x01*" +
 				"\x02\x05\xa2" +
 				"\x06/(?:^|[\\n;&|({]\\s*|\\b(?:export|env|sudo|set)\\s+(?:-\\w+\\s+)*)(?:[A-Za-z_]\\w*=[^\\s;&|]*\\s+)*(?:GIT_SSL_NO_VERIFY=[\"']?(?:1|true|yes)|NODE_TLS_REJECT_UNAUTHORIZED=[\"']?0|PYTHONHTTPSVERIFY=[\"']?0|(?:NPM_CONFIG|npm_config)_(?:STRICT_SSL|strict_ssl)=[\"']?false|CARGO_HTTP_CHECK_REVOKE=false|GOINSECURE=[\"']?[^\\s\"']|GONOSUMCHECK=\\S|GONOSUMDB=[\"']?[*]|GOSUMDB=[\"']?off|GOFLAGS=[\"']?[^\\s\"']*-insecure|GOPROXY=[\"']?http://|PIP_TRUSTED_HOST=\\S|(?:PIP_(?:EXTRA_)?INDEX_URL|UV_(?:EXTRA_|DEFAULT_)?INDEX(?:_URL)?)=[\"']?(?:http://|https://[^\\s\"']*[^\\s\"'])|UV_INSECURE_HOST=\\S|DOCKER_CONTENT_TRUST=[\"']?0|(?:NPM_CONFIG_REGISTRY|npm_config_registry)=[\"']?(?:http://|https://[^r])|GIT_SSL_CAINFO=/dev/null|CURL_CA_BUNDLE=[\"']{2}|CURL_CA_BUNDLE=(?:\\s|$)|REQUESTS_CA_BUNDLE=(?:[\"']{2}|\\s|$)|HTTPS?_PROXY=[\"']?https?://\\d)/\xd4" +
 				"\x1b-insecure" +
@@ -31035,7 +30984,7 @@ var all = []load.Compiled{
 				"tee" +
 				"\x02sources.list" +
 				"\x02trusted=yes\x80\x80" +
-				"\x02\x01\x05o/=[\"']?https?://(?:localhost|127\\.0\\.0\\.1|pypi\\.org|test\\.pypi\\.org|download\\.pytorch\\.org|proxy\\.golang\\.org)/\xaf" +
+				"\x04\x01\x05o/=[\"']?https?://(?:localhost|127\\.0\\.0\\.1|pypi\\.org|test\\.pypi\\.org|download\\.pytorch\\.org|proxy\\.golang\\.org)/\xaf" +
 				"\x06=\"http://127.0.0.1" +
 				"\x03" +
 				"=\"http://download.pytorch.org" +
@@ -32539,7 +32488,7 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x04\x01\x00\x8d\x80" +
 				"\x15\x15ask-before-lookalikes" +
 				"\x01\vtool.before\x84\x80" +
-				"\x02\n" +
+				"\x04\n" +
 				"\x03" +
 				"npm" +
 				"\x04yarn" +
@@ -34006,7 +33955,7 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x04\x01\x00\x8d\x80" +
 				"\x15\x16ask-before-new-servers" +
 				"\x01\vtool.before\x84\x80\x80" +
-				"\x02\x11\x0eclaude mcp add" +
+				"\x04\x11\x0eclaude mcp add" +
 				"\x13claude mcp add-json\"claude mcp add-from-claude-desktop" +
 				"\x15claude plugin install" +
 				"\x1dclaude plugin marketplace add" +
@@ -34022,7 +33971,7 @@ var all = []load.Compiled{
 				"\x0ecode --add-mcp" +
 				"\x10cursor --add-mcp" +
 				"\x1anpx @smithery/cli* install\x80\x80" +
-				"\x02\x01\x05\xa0" +
+				"\x04\x01\x05\xa0" +
 				"\x03" +
 				"/(?:^|[\\s\"'])@(?:modelcontextprotocol|playwright|anthropic-ai|openai|google|microsoft|azure|aws|awslabs|github|gitlab|sentry|supabase|cloudflare|notionhq|figma|stripe|upstash|vercel|linear|atlassian|angular|nx|storybook|eslint|mui|shadcn)/|https://(?:mcp\\.(?:sentry|linear|notion|atlassian|stripe|figma|cloudflare|vercel|asana|paypal|context7|hubspot|intercom|supabase)\\.\\w+|api\\.githubcopilot\\.com)/|mcp add --help/\xad" +
 				"\x06@angular/" +
@@ -34162,8 +34111,8 @@ var all = []load.Compiled{
 				"\x00\x00\x1fask-before-new-servers-in-files" +
 				"\x04\x00\x00\x04\x01\x00\x8d\x80" +
 				"\x05\x1fask-before-new-servers-in-files" +
-				"\x01\vtool.before\x80Ā" +
-				"\x02\x01T**/{.mcp.json,mcp.json,mcp_config.json,mcp_settings.json,claude_desktop_config.json}" +
+				"\x01\vtool.before\x80\x88\x81" +
+				"\x04\x01T**/{.mcp.json,mcp.json,mcp_config.json,mcp_settings.json,claude_desktop_config.json}" +
 				"\x01\x05</\"command\"\\s*:\\s*\"(?:npx|bunx|pnpx|uvx|pipx|pnpm|yarn|bun)\"/>\"bun\"" +
 				"\x03" +
 				"\"bunx\"" +
@@ -34179,8 +34128,8 @@ var all = []load.Compiled{
 				"\"uvx\"" +
 				"\x03" +
 				"\"yarn\"" +
-				"\x02\"command\"\x80@" +
-				"\x02\x05\xa0" +
+				"\x02\"command\"\x80\x80" +
+				"\x01\x02\x05\xa0" +
 				"\x03" +
 				"/(?:^|[\\s\"'])@(?:modelcontextprotocol|playwright|anthropic-ai|openai|google|microsoft|azure|aws|awslabs|github|gitlab|sentry|supabase|cloudflare|notionhq|figma|stripe|upstash|vercel|linear|atlassian|angular|nx|storybook|eslint|mui|shadcn)/|https://(?:mcp\\.(?:sentry|linear|notion|atlassian|stripe|figma|cloudflare|vercel|asana|paypal|context7|hubspot|intercom|supabase)\\.\\w+|api\\.githubcopilot\\.com)/|mcp add --help/\xad" +
 				"\x06@angular/" +
@@ -34627,7 +34576,8 @@ var all = []load.Compiled{
 				"\x00\x00\x1aask-before-install-scripts" +
 				"\x04\x00\x00\x04\x01\x00\x9d\x80" +
 				"\x05\x1aask-before-install-scripts" +
-				"\x01\vtool.before\x80A#" +
+				"\x01\vtool.before\x80\x82" +
+				"\x01#" +
 				"\x0f**/package.json" +
 				"\v**/setup.py" +
 				"\f**/setup.cfg" +
@@ -34896,7 +34846,7 @@ var all = []load.Compiled{
 				"\x03" +
 				"wget" +
 				"\x01\x80" +
-				"\x01\x01\r**/Dockerfile" +
+				"\x02\x01\r**/Dockerfile" +
 				"\x03" +
 				"ask\x89" +
 				"\x01This file would run code from the network, or run code without a question, on every machine that installs or opens the project. Write it?",
@@ -34969,8 +34919,8 @@ var all = []load.Compiled{
 				"\x00\x00\x00\x13ask-before-workflow" +
 				"\x04\x00\x00\x04\x01\x00\x8d\x80" +
 				"\x05\x13ask-before-workflow" +
-				"\x01\vtool.before\x80\x81\x82" +
-				"\x02\x02\x17**/.github/workflows/**" +
+				"\x01\vtool.before\x80\x82\x84" +
+				"\x04\x02\x17**/.github/workflows/**" +
 				"\x15**/.github/actions/**" +
 				"\x04\x05\xc0" +
 				"\x01/pull_request_target[\\s\\S]*(?:github\\.event\\.pull_request\\.head|github\\.head_ref|refs/pull/)|(?:github\\.event\\.pull_request\\.head)[\\s\\S]*pull_request_target|pull_request_target[\\s\\S]*checkout/\x9d" +
@@ -35202,8 +35152,8 @@ var all = []load.Compiled{
 				"\x00\x00\x00\x19ask-before-registry-files" +
 				"\x04\x00\x00\x04\x01\x00\xad\x80" +
 				"\x05\x19ask-before-registry-files" +
-				"\x01\vtool.before\x80\x81\x82" +
-				"\x02\x16\t**/.npmrc\n" +
+				"\x01\vtool.before\x80\x82\x84" +
+				"\x04\x16\t**/.npmrc\n" +
 				"**/.yarnrc" +
 				"\x0e**/.yarnrc.yml\n" +
 				"**/.pypirc" +
@@ -35489,8 +35439,8 @@ var all = []load.Compiled{
 				"\x00\x00\x14ask-before-lock-file" +
 				"\x04\x00\x00\x04\x01\x00\x8d\x80" +
 				"\x15\x14ask-before-lock-file" +
-				"\x01\vtool.before\x80A" +
-				"\v\x14**/package-lock.json" +
+				"\x01\vtool.before\x80\x82" +
+				"\x01\v\x14**/package-lock.json" +
 				"\x16**/npm-shrinkwrap.json" +
 				"\f**/yarn.lock" +
 				"\x11**/pnpm-lock.yaml" +
@@ -35643,7 +35593,7 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x04\x01\x00\x9d\x80" +
 				"\x15\x19ask-before-lock-file-edit" +
 				"\x01\vtool.before\x84\x80" +
-				"\x02\x06\x06sed -i" +
+				"\x04\x06\x06sed -i" +
 				"\aperl -i" +
 				"\aperl -p" +
 				"\x02jq" +
@@ -35689,7 +35639,7 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x04\x01\x00\x9d\x80" +
 				"\x05\x14ask-before-git-hooks" +
 				"\x01\vtool.before\x80" +
-				"\x04\x04)**/.git/{hooks/**,config,info/attributes}" +
+				"\b\x04)**/.git/{hooks/**,config,info/attributes}" +
 				"\r**/.gitconfig" +
 				"\x11**/.config/git/**" +
 				"\x0e/etc/gitconfig" +
@@ -35704,7 +35654,7 @@ var all = []load.Compiled{
 				"\x1acp .githooks/* *.git/hooks" +
 				"\x1bln -s ../../* *.git/hooks/*" +
 				"\x05git *\x80" +
-				"\x01\x01\"**/{dotfiles,.dotfiles,chezmoi}/**" +
+				"\x02\x01\"**/{dotfiles,.dotfiles,chezmoi}/**" +
 				"\x03" +
 				"askhGit runs the commands in this file at the next commit, checkout or status, without a question. Write it?",
 			// ask-before-git-config
@@ -35813,7 +35763,7 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x04\x01\x00\xbd\x80" +
 				"\x05\x16ask-before-start-files" +
 				"\x01\vtool.before\x80" +
-				"\x04\x10\xaf" +
+				"\b\x10\xaf" +
 				"\x01**/.{bashrc,bash_profile,bash_login,bash_logout,bash_aliases,profile,zshrc,zshenv,zprofile,zlogin,zlogout,kshrc,cshrc,tcshrc,xinitrc,xprofile,xsession,inputrc,pam_environment}'**/.config/fish/{config.fish,conf.d/**}" +
 				"\x17**/.oh-my-zsh/custom/**F**/.local/bin/{sudo,su,ssh,scp,git,ls,cat,bash,sh,ps,gpg,passwd,login}G/usr/local/bin/{sudo,su,ssh,scp,git,ls,cat,bash,sh,ps,gpg,passwd,login}\x91" +
 				"\x03" +
@@ -35824,7 +35774,7 @@ var all = []load.Compiled{
 				"\x1d**/{.venv,venv}/bin/activate*" +
 				"\x1a**/powershell/*profile.ps1!**/Start Menu/Programs/Startup/**0**/.ssh/{authorized_keys*,rc,environment,config}" +
 				"\x02\x80" +
-				"\x01\x011**/{dotfiles,.dotfiles,dot-files,chezmoi,skel}/**" +
+				"\x02\x011**/{dotfiles,.dotfiles,dot-files,chezmoi,skel}/**" +
 				"\x04\b\vchmod 600 *" +
 				"\vchmod 644 *" +
 				"\vchmod 700 *" +
@@ -35913,7 +35863,7 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x06\x01\x00\x8d\x80" +
 				"\x15\x1cno-download-into-start-files" +
 				"\x01\vtool.before\x84\x80" +
-				"\x02\x03" +
+				"\x04\x03" +
 				"\x04curl" +
 				"\x04wget" +
 				"\x06aria2c" +
@@ -36034,8 +35984,8 @@ var all = []load.Compiled{
 				"\x00\x00\x1fask-before-code-in-editor-files" +
 				"\x04\x00\x00\x04\x01\x00\x9d\x80" +
 				"\x05\x1fask-before-code-in-editor-files" +
-				"\x01\vtool.before\x80D" +
-				"\x04\x86" +
+				"\x01\vtool.before\x80\x88" +
+				"\x01\x04\x86" +
 				"\x01**/.{vimrc,gvimrc,ideavimrc,emacs,tmux.conf,screenrc,gdbinit,lldbinit,irbrc,pryrc,psqlrc,sqliterc,Rprofile,envrc,exrc,nvimrc,nvim.lua} **/.{vim,emacs.d,hammerspoon}/**,**/.config/{nvim,tmux,i3,sway,hypr,kitty}/** **/.ipython/profile_*/startup/**" +
 				"\x01\x05\xc3" +
 				"\x02/os\\.(?:execute|system|popen)|set-hook\\s[^\\n]*\\b(?:run|run-shell|if-shell)\\b|\\bio\\.popen|vim\\.fn\\.system|autocmd[^\\n]*(?:!|system\\()|run-shell|shell-command|start-process|subprocess|^\\s*exec\\b[^\\n]*(?:/tmp/|/dev/shm/)|\\b(?:curl|wget)\\s[^\\n]*\\|\\s*(?:ba|z)?sh|/dev/tcp/|\\blayout_\\w+\\s*\\(\\)|(?:^|[;{&|]\\s*)(?:/tmp/|/dev/shm/)/\xce" +
@@ -36072,7 +36022,7 @@ var all = []load.Compiled{
 				"subprocess" +
 				"\x01vim.fn.system" +
 				"\x01\x80" +
-				"\x01\x01,**/{dotfiles,.dotfiles,dot-files,chezmoi}/**" +
+				"\x02\x01,**/{dotfiles,.dotfiles,dot-files,chezmoi}/**" +
 				"\x03" +
 				"askOA program reads this file at its start, and runs this code each time. Write it?",
 			// ask-before-schedule
@@ -36211,7 +36161,7 @@ var all = []load.Compiled{
 				"\x04\x00\x00\x04\x01\x00\x8d\x80" +
 				"\x15\x15ask-before-root-shell" +
 				"\x01\vtool.before\x84\x80" +
-				"\x02\x04\x04sudo" +
+				"\x04\x04\x04sudo" +
 				"\x02su" +
 				"\x04doas" +
 				"\x06pkexec" +
@@ -36460,8 +36410,8 @@ var all = []load.Compiled{
 				"\x00\x00\x00\x12ask-before-preload" +
 				"\x04\x00\x00\x04\x01\x00\x8d\x80" +
 				"\x05\x12ask-before-preload" +
-				"\x01\vtool.before\x84\x80\x82" +
-				"\x02\x02\venable -f *" +
+				"\x01\vtool.before\x84\x80\x84" +
+				"\x04\x02\venable -f *" +
 				"\x01*" +
 				"\x03" +
 				"\x05b/(?:^|[\\s;&|(])enable\\s+-f\\s+/(?:tmp|dev/shm|var/tmp|home)/|(?:^|[\\s;&|(])enable\\s+-f\\s+\\S*\\.so\\b/2.so" +

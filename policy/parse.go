@@ -772,6 +772,8 @@ func (p *fileParser) wordsOf(n *yaml.Node, k *match.Key) []string {
 		return p.secretIDs(n, k.Name)
 	case match.FormLoss:
 		return p.each(n, func(n *yaml.Node) { p.oneOf(n, loss.Words()...) })
+	case match.FormDrop:
+		return p.each(n, func(n *yaml.Node) { p.oneOf(n, match.DropWords()...) })
 	case match.FormShell:
 		if n.Text != match.ShellUnknown && n.Text != match.ShellRedirection {
 			p.fail(n, "write `shell: unknown` or `shell: redirection`; to select the shell of an agent, write `tool: shell`",

@@ -13,7 +13,7 @@ import (
 )
 
 // codecLayout changes with the types, so that snapshots of other versions are not read.
-const codecLayout = "eccac59b7f342945"
+const codecLayout = "510f38df7c31606e"
 
 func (w *codecWriter) policyValue(v *policyfile.Policy) {
 	var set uint64
@@ -1152,56 +1152,59 @@ func (w *codecWriter) matchValue(v *policyfile.Match) {
 	if len(v.Deletes) > 0 {
 		set |= 1 << 5
 	}
-	if len(v.Shell) > 0 {
+	if len(v.Drops) > 0 {
 		set |= 1 << 6
 	}
-	if len(v.Path) > 0 {
+	if len(v.Shell) > 0 {
 		set |= 1 << 7
 	}
-	if len(v.Reads) > 0 {
+	if len(v.Path) > 0 {
 		set |= 1 << 8
 	}
-	if len(v.Writes) > 0 {
+	if len(v.Reads) > 0 {
 		set |= 1 << 9
 	}
-	if len(v.URL) > 0 {
+	if len(v.Writes) > 0 {
 		set |= 1 << 10
 	}
-	if len(v.Host) > 0 {
+	if len(v.URL) > 0 {
 		set |= 1 << 11
 	}
-	if len(v.Code) > 0 {
+	if len(v.Host) > 0 {
 		set |= 1 << 12
 	}
-	if len(v.Content) > 0 {
+	if len(v.Code) > 0 {
 		set |= 1 << 13
 	}
-	if len(v.Prompt) > 0 {
+	if len(v.Content) > 0 {
 		set |= 1 << 14
 	}
-	if len(v.Text) > 0 {
+	if len(v.Prompt) > 0 {
 		set |= 1 << 15
 	}
-	if len(v.Secret) > 0 {
+	if len(v.Text) > 0 {
 		set |= 1 << 16
 	}
-	if len(v.Agent) > 0 {
+	if len(v.Secret) > 0 {
 		set |= 1 << 17
 	}
-	if len(v.MCP) > 0 {
+	if len(v.Agent) > 0 {
 		set |= 1 << 18
 	}
-	if len(v.Mode) > 0 {
+	if len(v.MCP) > 0 {
 		set |= 1 << 19
 	}
-	if len(v.Subagent) > 0 {
+	if len(v.Mode) > 0 {
 		set |= 1 << 20
 	}
-	if v.Failed != nil {
+	if len(v.Subagent) > 0 {
 		set |= 1 << 21
 	}
-	if v.Not != nil {
+	if v.Failed != nil {
 		set |= 1 << 22
+	}
+	if v.Not != nil {
+		set |= 1 << 23
 	}
 	w.uint(set)
 	if set&(1<<0) != 0 {
@@ -1241,99 +1244,105 @@ func (w *codecWriter) matchValue(v *policyfile.Match) {
 		}
 	}
 	if set&(1<<6) != 0 {
+		w.count(len(v.Drops))
+		for i := range v.Drops {
+			w.text(string(v.Drops[i]))
+		}
+	}
+	if set&(1<<7) != 0 {
 		w.count(len(v.Shell))
 		for i := range v.Shell {
 			w.text(string(v.Shell[i]))
 		}
 	}
-	if set&(1<<7) != 0 {
+	if set&(1<<8) != 0 {
 		w.count(len(v.Path))
 		for i := range v.Path {
 			w.text(string(v.Path[i]))
 		}
 	}
-	if set&(1<<8) != 0 {
+	if set&(1<<9) != 0 {
 		w.count(len(v.Reads))
 		for i := range v.Reads {
 			w.text(string(v.Reads[i]))
 		}
 	}
-	if set&(1<<9) != 0 {
+	if set&(1<<10) != 0 {
 		w.count(len(v.Writes))
 		for i := range v.Writes {
 			w.text(string(v.Writes[i]))
 		}
 	}
-	if set&(1<<10) != 0 {
+	if set&(1<<11) != 0 {
 		w.count(len(v.URL))
 		for i := range v.URL {
 			w.text(string(v.URL[i]))
 		}
 	}
-	if set&(1<<11) != 0 {
+	if set&(1<<12) != 0 {
 		w.count(len(v.Host))
 		for i := range v.Host {
 			w.text(string(v.Host[i]))
 		}
 	}
-	if set&(1<<12) != 0 {
+	if set&(1<<13) != 0 {
 		w.count(len(v.Code))
 		for i := range v.Code {
 			w.patternValue(&v.Code[i])
 		}
 	}
-	if set&(1<<13) != 0 {
+	if set&(1<<14) != 0 {
 		w.count(len(v.Content))
 		for i := range v.Content {
 			w.patternValue(&v.Content[i])
 		}
 	}
-	if set&(1<<14) != 0 {
+	if set&(1<<15) != 0 {
 		w.count(len(v.Prompt))
 		for i := range v.Prompt {
 			w.patternValue(&v.Prompt[i])
 		}
 	}
-	if set&(1<<15) != 0 {
+	if set&(1<<16) != 0 {
 		w.count(len(v.Text))
 		for i := range v.Text {
 			w.patternValue(&v.Text[i])
 		}
 	}
-	if set&(1<<16) != 0 {
+	if set&(1<<17) != 0 {
 		w.count(len(v.Secret))
 		for i := range v.Secret {
 			w.text(string(v.Secret[i]))
 		}
 	}
-	if set&(1<<17) != 0 {
+	if set&(1<<18) != 0 {
 		w.count(len(v.Agent))
 		for i := range v.Agent {
 			w.text(string(v.Agent[i]))
 		}
 	}
-	if set&(1<<18) != 0 {
+	if set&(1<<19) != 0 {
 		w.count(len(v.MCP))
 		for i := range v.MCP {
 			w.text(string(v.MCP[i]))
 		}
 	}
-	if set&(1<<19) != 0 {
+	if set&(1<<20) != 0 {
 		w.count(len(v.Mode))
 		for i := range v.Mode {
 			w.text(string(v.Mode[i]))
 		}
 	}
-	if set&(1<<20) != 0 {
+	if set&(1<<21) != 0 {
 		w.count(len(v.Subagent))
 		for i := range v.Subagent {
 			w.text(string(v.Subagent[i]))
 		}
 	}
-	if set&(1<<21) != 0 {
+	if set&(1<<22) != 0 {
 		w.bool(*v.Failed)
 	}
-	if set&(1<<22) != 0 {
+	if set&(1<<23) != 0 {
 		w.matchValue(v.Not)
 	}
 }
@@ -1380,104 +1389,110 @@ func (r *codecReader) matchValue(v *policyfile.Match) {
 		}
 	}
 	if set&(1<<6) != 0 {
+		v.Drops = make([]string, r.count())
+		for i := range v.Drops {
+			v.Drops[i] = r.text()
+		}
+	}
+	if set&(1<<7) != 0 {
 		v.Shell = make([]string, r.count())
 		for i := range v.Shell {
 			v.Shell[i] = r.text()
 		}
 	}
-	if set&(1<<7) != 0 {
+	if set&(1<<8) != 0 {
 		v.Path = make([]string, r.count())
 		for i := range v.Path {
 			v.Path[i] = r.text()
 		}
 	}
-	if set&(1<<8) != 0 {
+	if set&(1<<9) != 0 {
 		v.Reads = make([]string, r.count())
 		for i := range v.Reads {
 			v.Reads[i] = r.text()
 		}
 	}
-	if set&(1<<9) != 0 {
+	if set&(1<<10) != 0 {
 		v.Writes = make([]string, r.count())
 		for i := range v.Writes {
 			v.Writes[i] = r.text()
 		}
 	}
-	if set&(1<<10) != 0 {
+	if set&(1<<11) != 0 {
 		v.URL = make([]string, r.count())
 		for i := range v.URL {
 			v.URL[i] = r.text()
 		}
 	}
-	if set&(1<<11) != 0 {
+	if set&(1<<12) != 0 {
 		v.Host = make([]string, r.count())
 		for i := range v.Host {
 			v.Host[i] = r.text()
 		}
 	}
-	if set&(1<<12) != 0 {
+	if set&(1<<13) != 0 {
 		v.Code = make([]policyfile.Pattern, r.count())
 		for i := range v.Code {
 			r.patternValue(&v.Code[i])
 		}
 	}
-	if set&(1<<13) != 0 {
+	if set&(1<<14) != 0 {
 		v.Content = make([]policyfile.Pattern, r.count())
 		for i := range v.Content {
 			r.patternValue(&v.Content[i])
 		}
 	}
-	if set&(1<<14) != 0 {
+	if set&(1<<15) != 0 {
 		v.Prompt = make([]policyfile.Pattern, r.count())
 		for i := range v.Prompt {
 			r.patternValue(&v.Prompt[i])
 		}
 	}
-	if set&(1<<15) != 0 {
+	if set&(1<<16) != 0 {
 		v.Text = make([]policyfile.Pattern, r.count())
 		for i := range v.Text {
 			r.patternValue(&v.Text[i])
 		}
 	}
-	if set&(1<<16) != 0 {
+	if set&(1<<17) != 0 {
 		v.Secret = make([]string, r.count())
 		for i := range v.Secret {
 			v.Secret[i] = r.text()
 		}
 	}
-	if set&(1<<17) != 0 {
+	if set&(1<<18) != 0 {
 		v.Agent = make([]string, r.count())
 		for i := range v.Agent {
 			v.Agent[i] = r.text()
 		}
 	}
-	if set&(1<<18) != 0 {
+	if set&(1<<19) != 0 {
 		v.MCP = make([]string, r.count())
 		for i := range v.MCP {
 			v.MCP[i] = r.text()
 		}
 	}
-	if set&(1<<19) != 0 {
+	if set&(1<<20) != 0 {
 		v.Mode = make([]string, r.count())
 		for i := range v.Mode {
 			v.Mode[i] = r.text()
 		}
 	}
-	if set&(1<<20) != 0 {
+	if set&(1<<21) != 0 {
 		v.Subagent = make([]string, r.count())
 		for i := range v.Subagent {
 			v.Subagent[i] = r.text()
 		}
 	}
-	if set&(1<<21) != 0 {
+	if set&(1<<22) != 0 {
 		v.Failed = new(bool)
 		*v.Failed = r.bool()
 	}
-	if set&(1<<22) != 0 {
+	if set&(1<<23) != 0 {
 		v.Not = &policyfile.Match{}
 		r.matchValue(v.Not)
 	}
-	r.leave(set >> 23)
+	r.leave(set >> 24)
 }
 
 func (w *codecWriter) afterValue(v *policyfile.After) {

@@ -160,6 +160,7 @@ type Match struct {
 	Branch   []string  `json:"branch,omitempty"`  // of the checkout in which a command works
 	Pushes   []string  `json:"pushes,omitempty"`  // what a command changes in a remote repository
 	Deletes  []string  `json:"deletes,omitempty"` // what a command deletes, see package loss
+	Drops    []string  `json:"drops,omitempty"`   // which databases a command drops
 	Shell    []string  `json:"shell,omitempty"`
 	Path     []string  `json:"path,omitempty"`
 	Reads    []string  `json:"reads,omitempty"`

@@ -454,7 +454,7 @@ func (m *mistakes) ofGuards(p *policyfile.Policy, managed bool) {
 		case h.Match == nil:
 		case slices.Contains(h.Match.Shell, match.ShellUnknown):
 			return
-		case guard == nil && len(h.Match.Command)+len(h.Match.Deletes) > 0 && (h.Decide == "block" || h.Decide == "ask"):
+		case guard == nil && len(h.Match.Command)+len(h.Match.Deletes)+len(h.Match.Drops) > 0 && (h.Decide == "block" || h.Decide == "ask"):
 			guard = h
 		}
 	}

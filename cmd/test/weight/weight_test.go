@@ -75,7 +75,7 @@ var layers = [][]string{
 	{"", "internal/presets", "internal/rawjson", "internal/seam"}, // only the root package and the packages that it needs
 	{"dialect", "internal", "policy/policyfile"},
 	{"internal/policy/state"},
-	{"process", "outbound", "policy", "systems", "builtin", "internal/policy/fixture", "internal/spool", "backend"},
+	{"process", "outbound", "policy", "systems", "builtin", "internal/dryrun", "internal/policy/fixture", "internal/spool", "backend"},
 	{"policy/load", "systems/internal/loadtest"},
 	{
 		"packs", "host", "hooktest", "local", "systems", "conformance",

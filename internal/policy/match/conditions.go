@@ -249,10 +249,10 @@ func (c *compiled) together(k *Key, f *Facts, alone bool) bool {
 		return c.fitsURLs(f, nil) // `url` and `host` must match the same address
 	case k.Name == "command" && c.linked():
 		return c.fitsCommandURLs(f, nil) // the address must be one of the command
-	case (k.Form == FormBranch || k.Form == FormLoss) && len(c.Command) > 0 && !c.namesCommand(f):
+	case (k.Form == FormBranch || k.Form == FormLoss || k.Form == FormDrop) && len(c.Command) > 0 && !c.namesCommand(f):
 		return true // the key `command` says why there is no match
-	case k.Form == FormLoss:
-		return c.fitsCommands(f, nil) // the same command must delete it
+	case k.Form == FormLoss || k.Form == FormDrop:
+		return c.fitsCommands(f, nil) // the same command must delete or drop it
 	case k.Form == FormBranch && (len(c.Command) > 0 || len(c.branch) > 0 && len(c.pushes) > 0):
 		return c.fitsCommands(f, nil) // likewise the checkout and the push
 	case (len(c.Command) > 0 || c.git()) && slices.Contains(pathKeys, k.Name):

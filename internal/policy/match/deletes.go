@@ -20,10 +20,12 @@ import (
 //	rm -rf uploads      # ignored, or project
 //	cd .. && rm -rf app # root
 
-// A SessionFiles answers what a session did with files; the zero value knows nothing.
+// A SessionFiles answers what a session did with files and databases; the zero value knows nothing.
 type SessionFiles struct {
 	Made  func(path string) bool // reports whether the session made the directory, or one above it
 	Wrote func(path string) bool // reports whether the session wrote the file
+
+	Created func(database string) bool // reports whether the session created the database with a [DatabaseKey]
 }
 
 // deletions finds the losses of one event.
@@ -196,5 +198,5 @@ func (c *compiled) deletedParts(f *Facts) (parts []string) {
 	return parts
 }
 
-// SessionOf returns what the session of an event did with files.
+// SessionOf returns what the session of an event did with files and databases.
 type SessionOf func(ev *grapnel.Event) SessionFiles

@@ -47,7 +47,7 @@ func (m *Matcher) explain(f *Facts) string {
 			add("tool", g.source, ev.Tool.Name)
 		}
 	}
-	words = append(words, c.deletedParts(f)...)
+	words = append(append(words, c.deletedParts(f)...), c.droppedParts(f)...)
 	for i, p := range c.phrases {
 		if p.in(f.callWords()) {
 			add("words", c.source.Words[i], strings.Join(f.callWords(), " "))

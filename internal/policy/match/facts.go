@@ -41,6 +41,7 @@ type Facts struct {
 
 	keptCheckouts lazy[*checkouts]
 	keptDeletions lazy[*deletions]
+	keptDrops     lazy[*drops]
 
 	lowering   sync.Mutex // protects lowered, dirs and packs
 	lowered    []*prefilter.Text

@@ -41,6 +41,7 @@ const (
 	FormSecret              // the ID of a secret rule, a glob, or true
 	FormShell               // one of the words of shell
 	FormLoss                // one of loss.Words
+	FormDrop                // one of DropWords
 	FormPhrase              // words, see newPhrase
 )
 
@@ -107,6 +108,11 @@ var Keys = []Key{
 	{
 		Name: "deletes", tool: true, Words: func(m *policyfile.Match) *[]string { return &m.Deletes }, Form: FormLoss,
 		got: (*Facts).deleted, fits: func(c *compiled, f *Facts) bool { return c.fitsCommands(f, nil) },
+		covers: coversNothing,
+	},
+	{
+		Name: "drops", tool: true, Words: func(m *policyfile.Match) *[]string { return &m.Drops }, Form: FormDrop,
+		got: (*Facts).dropped, fits: func(c *compiled, f *Facts) bool { return c.fitsCommands(f, nil) },
 		covers: coversNothing,
 	},
 	{

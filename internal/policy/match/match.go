@@ -77,6 +77,7 @@ type compiled struct {
 	branch    []Glob     // for the checkouts in which commands work
 	pushes    []Glob     // for what commands change in remote repositories
 	deletes   loss.Class // what commands delete; without a pattern, Command has the programs that delete
+	drops     dropClass  // which databases commands drop; likewise
 	sorts     int        // number of keys for commands, paths and addresses that are set; branch and pushes are for commands
 
 	reading Reading
@@ -145,7 +146,7 @@ func (cache *FactCache) compile(m *policyfile.Match, r Reading) (*compiled, erro
 	}
 	c := &compiled{
 		tool: NewGlobs(m.Tool), phrases: newPhrases(m.Words), unknown: slices.Contains(m.Shell, ShellUnknown), redirect: slices.Contains(m.Shell, ShellRedirection), ended: m.Failed,
-		path: m.Path, reads: m.Reads, writes: m.Writes, url: NewGlobs(m.URL), host: NewGlobs(lowerWords(m.Host)), branch: NewGlobs(m.Branch), pushes: NewGlobs(m.Pushes), deletes: loss.Of(m.Deletes), reading: r, source: m,
+		path: m.Path, reads: m.Reads, writes: m.Writes, url: NewGlobs(m.URL), host: NewGlobs(lowerWords(m.Host)), branch: NewGlobs(m.Branch), pushes: NewGlobs(m.Pushes), deletes: loss.Of(m.Deletes), drops: dropClasses(m.Drops), reading: r, source: m,
 	}
 	for key, patterns := range c.paths() {
 		for _, pattern := range patterns {
@@ -153,8 +154,8 @@ func (cache *FactCache) compile(m *policyfile.Match, r Reading) (*compiled, erro
 		}
 	}
 	commands := m.Command
-	if c.deletes != 0 && len(commands) == 0 {
-		commands = shell.Deleters()
+	if len(commands) == 0 {
+		commands = c.programs()
 	}
 	block := make([]command, len(commands))
 	c.Command = make([]*command, len(commands))
@@ -193,6 +194,17 @@ func (cache *FactCache) compile(m *policyfile.Match, r Reading) (*compiled, erro
 	var err error
 	c.not, err = cache.compile(m.Not, r.Not())
 	return c, err
+}
+
+// programs returns the programs for which the match has other keys than patterns.
+func (c *compiled) programs() []string {
+	switch {
+	case c.deletes != 0:
+		return shell.Deleters()
+	case c.drops != 0:
+		return shell.DatabasePrograms()
+	}
+	return nil
 }
 
 func (c *compiled) word(sources []string, of func(*grapnel.Event) (string, bool)) {
@@ -597,7 +609,7 @@ func (m *Matcher) MatchesCommand(f *Facts, script *shell.Script, i int) bool {
 // checkout and pushes as the match says.
 func (c *compiled) fitsCommand(f *Facts, script *shell.Script, i int) bool {
 	return (len(c.Command) == 0 && c.git() || c.fitsPatterns(f, script, i)) && (!c.git() || c.fitsCheckout(f, script, i)) &&
-		(c.deletes == 0 || c.fitsDeletes(f, script, i))
+		(c.deletes == 0 || c.fitsDeletes(f, script, i)) && (c.drops == 0 || c.fitsDrops(f, script, i))
 }
 
 func (c *compiled) fitsPatterns(f *Facts, script *shell.Script, i int) bool {

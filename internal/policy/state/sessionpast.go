@@ -58,6 +58,8 @@ type pastFiles struct {
 	Decided []string    // written files that decide about deletions, such as .gitignore
 	Made    []string    // directories that did not exist, the newest last
 	Moves   []movedPath // the newest last
+
+	Databases []pastDatabase // the newest last
 }
 
 type movedPath struct {
@@ -70,6 +72,9 @@ type movedPath struct {
 func readPast(kept []byte) (past pastFiles, err error) {
 	for line := range strings.Lines(string(kept)) {
 		switch fields := strings.Split(strings.TrimSuffix(line, "\n"), "\t"); {
+		case fields[0] == "database":
+			database, wrong := readDatabase(fields)
+			past.Databases, err = append(past.Databases, database), errors.Join(err, wrong)
 		case len(fields) == 2 && fields[0] == "began":
 			at, wrong := strconv.ParseInt(fields[1], 10, 64)
 			past.Began, err = time.Unix(0, at), errors.Join(err, wrong)
@@ -207,7 +212,8 @@ func (p *sessionPast) files(ev *grapnel.Event) match.SessionFiles {
 			return slices.ContainsFunc(past.Made, func(made string) bool { return within(made, path) }) &&
 				!slices.ContainsFunc(past.Moves, func(m movedPath) bool { return !m.Copied && (within(path, m.To) || within(m.To, path)) })
 		},
-		Wrote: func(path string) bool { return slices.Contains(past.Decided, path) },
+		Wrote:   func(path string) bool { return slices.Contains(past.Decided, path) },
+		Created: func(key string) bool { return p.created(ev, &past, key) },
 	}
 }
 
@@ -284,11 +290,11 @@ func NewRecorder(counter Counter, facts *match.FactCache) *Recorder {
 	return r
 }
 
-// Spec returns the Spec of the recorder. If it fails, a person is asked: what is not recorded could hide
-// from a guard what a later call does.
+// Spec returns the Spec of the recorder. If it fails before a call, a person is asked: what is not recorded
+// could hide from a guard what the call does.
 func (r *Recorder) Spec() grapnel.Spec {
 	return grapnel.Spec{
-		Name: "session-files", Source: notice.OwnSource(*r.Source), On: []grapnel.Kind{grapnel.ToolBefore},
+		Name: "session-files", Source: notice.OwnSource(*r.Source), On: []grapnel.Kind{grapnel.ToolBefore, grapnel.ToolAfter, grapnel.ToolFailed},
 		Match: r, Hook: r, Phase: grapnel.PhaseObserve, OnError: grapnel.OnErrorAsk,
 	}
 }
@@ -300,12 +306,15 @@ func (*Recorder) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, error
 
 // Explain returns the purpose of the hook.
 func (*Recorder) Explain(*grapnel.Event, *grapnel.Verdict) string {
-	return "remembers what the session does with files"
+	return "remembers what the session does with files and databases"
 }
 
-// Match reports whether the call writes, links or moves files, and is not blocked. The first call that
-// may change files tells when the session began.
+// Match reports whether the call writes, links or moves files or may create a database, and is not blocked, or
+// whether it ends a call that may have. The first call that may change files tells when the session began.
 func (r *Recorder) Match(came *grapnel.Event, v *grapnel.Verdict) (bool, error) {
+	if came.Kind != grapnel.ToolBefore {
+		return r.past.awaits(came), nil
+	}
 	ev := happened(came, v)
 	if ev.Tool == nil || blocked(ev, v) {
 		return false, nil
@@ -313,14 +322,14 @@ func (r *Recorder) Match(came *grapnel.Event, v *grapnel.Verdict) (bool, error) 
 	if len(ev.Tool.Commands) == 0 && slices.Contains([]grapnel.Class{grapnel.ClassRead, grapnel.ClassSearch, grapnel.ClassFetch}, ev.Tool.Class) {
 		return false, nil
 	}
-	if slices.ContainsFunc(ev.Tool.Commands, mayWrite) {
+	if slices.ContainsFunc(ev.Tool.Commands, mayWrite) || slices.ContainsFunc(ev.Tool.Commands, mayCreate) {
 		return true, nil
 	}
 	if ev.Tool.Content != "" && slices.ContainsFunc(ev.Tool.Paths, func(p grapnel.Path) bool { return p.Use == grapnel.UseWrite }) {
 		return true, nil
 	}
-	_, ok := r.past.read(ev)
-	return !ok, nil
+	past, ok := r.past.read(ev)
+	return !ok || len(past.Databases) > 0 && len(ev.Tool.Commands) > 0, nil
 }
 
 // writers are parts of shell lines that write, make, link, move, copy or delete files without a redirection.
@@ -337,10 +346,17 @@ func mayWrite(line string) bool {
 
 // Mark records the call.
 func (r *Recorder) Mark(_ context.Context, came *grapnel.Event, v *grapnel.Verdict) error {
+	if came.Kind != grapnel.ToolBefore {
+		r.end(came)
+		return nil
+	}
 	ev := happened(came, v)
 	did := r.did(ev)
+	did.call, did.did = callOf(ev), [2]string{callDigest(came), callDigest(ev)}
 	err := r.past.store(ev, did.texts)
-	if past, ok := r.past.read(ev); ok && !past.add(&did, r.past.now()) { // usually nothing changes
+	past, ok := r.past.read(ev)
+	must := !did.none() || len(past.Databases) > 0
+	if ok && !past.add(&did, r.past.now()) { // usually nothing changes
 		return err
 	}
 	var broken error
@@ -361,7 +377,7 @@ func (r *Recorder) Mark(_ context.Context, came *grapnel.Event, v *grapnel.Verdi
 		}
 		return kept, keepPast
 	})
-	if did.none() {
+	if !must {
 		wrong = nil // without a place for its state, Grapnel only knows the call itself, and each event says so
 	}
 	return errors.Join(err, wrong, broken)
@@ -375,6 +391,10 @@ type deeds struct {
 	deleted []string
 	moves   []movedPath
 	texts   map[string]shell.Text
+
+	databases []databaseDeed
+	call      call
+	did       [2]string
 }
 
 func (d *deeds) none() bool {
@@ -384,9 +404,11 @@ func (d *deeds) none() bool {
 // did returns what a call does with files.
 func (r *Recorder) did(ev *grapnel.Event) deeds {
 	d := deeds{texts: map[string]shell.Text{}, cwd: ev.Session.CWD}
-	for _, script := range r.facts.Of(ev).Scripts() {
+	scripts := r.facts.Of(ev).Scripts()
+	for _, script := range scripts {
 		d.line(script)
 	}
+	d.databaseDeeds(ev, scripts)
 	if len(ev.Tool.Commands) > 0 {
 		return d
 	}
@@ -504,7 +526,7 @@ func (f *pastFiles) add(d *deeds, now time.Time) (changed bool) {
 			f.Decided, changed = append(f.Decided, path), true
 		}
 	}
-	return changed
+	return f.addDatabases(d, now) || changed
 }
 
 // encode returns the stored form. If it would be too long, it omits the oldest directories that the
@@ -521,6 +543,9 @@ func (f *pastFiles) encode() []byte {
 		}
 		for _, path := range f.Decided {
 			b = fmt.Appendf(b, "decided\t%s\n", path)
+		}
+		for i := range f.Databases {
+			b = f.Databases[i].encode(b)
 		}
 		for _, path := range f.Made {
 			b = fmt.Appendf(b, "made\t%s\n", path)

@@ -32,7 +32,8 @@ type pastSession struct {
 	file    string
 	counter pastCounter
 	now     time.Time
-	fails   error // of the Counter
+	fails   error         // of the Counter
+	place   state.Counter // instead of counter
 }
 
 // noPlace is a Counter that can store nothing.
@@ -59,12 +60,8 @@ func (s *pastSession) fire(tool *grapnel.Tool) grapnel.Decision {
 		Kind: grapnel.ToolBefore, ID: fmt.Sprint(s.now.UnixNano()), Time: s.now, Tool: tool,
 		Agent: grapnel.Agent{Name: "claude-code"}, Session: grapnel.Session{ID: "s1", CWD: s.dir},
 	}
-	var counter state.Counter = s.counter
-	if s.fails != nil {
-		counter = noPlace{s.fails}
-	}
 	set := load.Policies(load.Request{
-		Files: []load.File{{Path: s.file, Must: true}}, Counter: counter, Event: ev, Now: func() time.Time { return s.now },
+		Files: []load.File{{Path: s.file, Must: true}}, Counter: s.stored(), Event: ev, Now: func() time.Time { return s.now },
 	})
 	engine, err := grapnel.New(set.Specs, nil)
 	if err != nil {
@@ -72,6 +69,17 @@ func (s *pastSession) fire(tool *grapnel.Tool) grapnel.Decision {
 	}
 	s.now = s.now.Add(time.Second)
 	return engine.Fire(s.t.Context(), ev).Decision
+}
+
+// state returns the Counter of the session.
+func (s *pastSession) stored() state.Counter {
+	switch {
+	case s.fails != nil:
+		return noPlace{s.fails}
+	case s.place != nil:
+		return s.place
+	}
+	return s.counter
 }
 
 func (s *pastSession) shell(line string) grapnel.Decision {
