@@ -11,7 +11,6 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/load"
 
 	"github.com/google/go-cmp/cmp"
-
 )
 
 // neighbors returns session IDs whose roots are in one directory of the store.

@@ -9,7 +9,8 @@ import (
 
 // all lists the packs in alphabetical order.
 var all = []load.Compiled{
-	{Name: "destructive", Version: 8, Digest: "ad9a264ea7f18886ebdf3238bfa797313e5ff16a4cceac0b61f8cba260c94eaf",
+	{
+		Name: "destructive", Version: 8, Digest: "ad9a264ea7f18886ebdf3238bfa797313e5ff16a4cceac0b61f8cba260c94eaf",
 		Events: [][]grapnel.Kind{
 			{"tool.before"},
 		},
@@ -4680,8 +4681,10 @@ var all = []load.Compiled{
 				"\x02\x01!interact|send|write|input process\xf0" +
 				"\x01\x03" +
 				"ask;This command line hides the command that it runs. Continue?",
-		}},
-	{Name: "exfiltration", Version: 5, Digest: "d5b9606877cd23060f7b2ba98a95e68edb2c6a0dbcd0c708bc7a9053b16099f3",
+		},
+	},
+	{
+		Name: "exfiltration", Version: 5, Digest: "d5b9606877cd23060f7b2ba98a95e68edb2c6a0dbcd0c708bc7a9053b16099f3",
 		Events: [][]grapnel.Kind{
 			{"tool.before"},
 			{"tool.after"},
@@ -11764,8 +11767,10 @@ var all = []load.Compiled{
 				"\avault.*" +
 				"\x03" +
 				"askZThis sends a token of Vault or Terraform to a host of another service. Is this host yours?",
-		}},
-	{Name: "prompt-injection", Version: 2, Digest: "f9522b9d5446ef9157d2a37609ab15015dc19062584e66f7a518b3950f4fe8a8",
+		},
+	},
+	{
+		Name: "prompt-injection", Version: 2, Digest: "f9522b9d5446ef9157d2a37609ab15015dc19062584e66f7a518b3950f4fe8a8",
 		Events: [][]grapnel.Kind{
 			{"tool.after"},
 			{"tool.before"},
@@ -21732,8 +21737,10 @@ var all = []load.Compiled{
 				"with " +
 				"\x03" +
 				"ask{Agents read this file as instructions at every start, and these instructions remove protection or send data away. Write it?",
-		}},
-	{Name: "secrets", Version: 6, Digest: "d8ebe17117fe3a3a99e6a1793768e12c7161fca86ea9383f022d3a42a8a36099",
+		},
+	},
+	{
+		Name: "secrets", Version: 6, Digest: "d8ebe17117fe3a3a99e6a1793768e12c7161fca86ea9383f022d3a42a8a36099",
 		Events: [][]grapnel.Kind{
 			{"tool.before"},
 			{"tool.after", "tool.failed", "message.before"},
@@ -25225,8 +25232,10 @@ var all = []load.Compiled{
 				"\x01\x14hide-keys-in-prompts" +
 				"\x01\rprompt.beforeMA key was in your prompt. Put it into the environment, and name the variable." +
 				"\x01\x01*",
-		}},
-	{Name: "self-protection", Version: 11, Digest: "046fb770aa7c4cb39ddbb12ea5fa0fe85b01f9db7236e8815025dd64dfe4d8b6",
+		},
+	},
+	{
+		Name: "self-protection", Version: 11, Digest: "046fb770aa7c4cb39ddbb12ea5fa0fe85b01f9db7236e8815025dd64dfe4d8b6",
 		Events: [][]grapnel.Kind{
 			{"tool.before"},
 		},
@@ -28526,8 +28535,10 @@ var all = []load.Compiled{
 				"windsurf\\hooks" +
 				"\x03" +
 				"askZThis tool of an MCP server changes the hooks of an agent or a policy of Grapnel. Allow it?",
-		}},
-	{Name: "supply-chain", Version: 6, Digest: "12de26a358560f27477e98a40e6dfe56198a1fc5b8d99b8911eef66e137bc78c",
+		},
+	},
+	{
+		Name: "supply-chain", Version: 6, Digest: "12de26a358560f27477e98a40e6dfe56198a1fc5b8d99b8911eef66e137bc78c",
 		Events: [][]grapnel.Kind{
 			{"tool.before"},
 			{"tool.before", "tool.after"},
@@ -36656,5 +36667,6 @@ var all = []load.Compiled{
 				"\x02rg" +
 				"\x03" +
 				"ask?This loads other code into every program that starts. Allow it?",
-		}},
+		},
+	},
 }

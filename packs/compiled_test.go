@@ -55,7 +55,7 @@ func source(all load.Packs) []byte {
 	b.WriteString("// all lists the packs in alphabetical order.\nvar all = []load.Compiled{\n")
 	for _, name := range all.Names() {
 		pack, _ := all.Find(name)
-		fmt.Fprintf(&b, "{Name: %q, Version: %d, Digest: %q,\nEvents: [][]grapnel.Kind{\n", pack.Name, pack.Version, pack.Digest)
+		fmt.Fprintf(&b, "{\nName: %q, Version: %d, Digest: %q,\nEvents: [][]grapnel.Kind{\n", pack.Name, pack.Version, pack.Digest)
 		for _, kinds := range pack.Events {
 			fmt.Fprintf(&b, "{%s},\n", quoted(kinds))
 		}
@@ -67,7 +67,7 @@ func source(all load.Packs) []byte {
 		for i, hook := range pack.Hooks() {
 			fmt.Fprintf(&b, "// %s\n%s,\n", hook, literal(pack.Rows[i]))
 		}
-		b.WriteString("}},\n")
+		b.WriteString("},\n},\n")
 	}
 	b.WriteString("}\n")
 	return b.Bytes()

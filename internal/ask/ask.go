@@ -4,13 +4,13 @@
 package ask
 
 import (
-	"github.com/grapnel-dev/grapnel/policy/load"
-
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/grapnel-dev/grapnel/policy/load"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"

@@ -1,8 +1,6 @@
 package replay
 
 import (
-	"github.com/grapnel-dev/grapnel/policy/load"
-
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/grapnel-dev/grapnel/policy/load"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/approval"

@@ -200,7 +200,9 @@ type loadedPolicy struct {
 
 // seesCommands reports whether the policy may have rules about commands.
 func (p *loadedPolicy) seesCommands() bool {
-	return p.skipped > 0 || len(p.Use) > 0 || slices.ContainsFunc(p.Hooks, func(h policyfile.Hook) bool { return h.Match != nil && len(h.Match.Command)+len(h.Match.Deletes)+len(h.Match.Drops) > 0 })
+	return p.skipped > 0 || len(p.Use) > 0 || slices.ContainsFunc(p.Hooks, func(h policyfile.Hook) bool {
+		return h.Match != nil && len(h.Match.Command)+len(h.Match.Deletes)+len(h.Match.Drops) > 0
+	})
 }
 
 // compiledPolicy decodes a policy. If facts is not nil, it skips hooks that the event cannot match

@@ -120,7 +120,7 @@ func blocksAlways(s *grapnel.Spec) bool {
 	return ok && hook.Always() == grapnel.Block
 }
 
-// A decider is a hook that decides the same about each event that it matches.
+// A Decider is a hook that decides the same about each event that it matches.
 type Decider interface {
 	Always() grapnel.Decision // none = it decides nothing
 }
