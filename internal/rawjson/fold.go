@@ -36,34 +36,26 @@ func Fold(raw json.RawMessage, names []Key) (json.RawMessage, error) {
 		open0 [4]int
 	)
 	keys, open = keys0[:0], open0[:0]
-	for i := 0; i < len(raw); {
-		switch raw[i] {
+	for t := range Tokens(raw) {
+		switch t.Kind {
 		case '{', '[':
 			open = append(open, len(keys))
-			i++
 		case '}', ']':
-			if len(open) > 0 {
-				first := open[len(open)-1]
-				if key := twice(keys[first:]); key != nil {
-					return nil, fmt.Errorf("it has the key %q twice, or in two letter cases, and a Go program could use either value", key)
-				}
-				keys, open = keys[:first], open[:len(open)-1]
+			if len(open) == 0 {
+				continue // not valid JSON
 			}
-			i++
-		case '"':
-			end := SkipString(raw, i)
-			if next := SkipSpace(raw, end); next < len(raw) && raw[next] == ':' && len(open) > 0 {
-				key := raw[i+1 : end-1]
-				folded, plain := foldKey(raw[i:end])
-				keys = append(keys, folded)
-				if name := spelling(key, folded, plain, names, len(open)); name != "" {
-					out = append(append(out, raw[done:i]...), Quote(name)...)
-					done = end
-				}
+			first := open[len(open)-1]
+			if key := twice(keys[first:]); key != nil {
+				return nil, fmt.Errorf("it has the key %q twice, or in two letter cases, and a Go program could use either value", key)
 			}
-			i = end
-		default:
-			i++
+			keys, open = keys[:first], open[:len(open)-1]
+		case ':':
+			folded, plain := foldKey(raw[t.Begin:t.End])
+			keys = append(keys, folded)
+			if name := spelling(raw[t.Begin+1:t.End-1], folded, plain, names, len(open)); name != "" {
+				out = append(append(out, raw[done:t.Begin]...), Quote(name)...)
+				done = t.End
+			}
 		}
 	}
 	if done == 0 {
@@ -75,24 +67,17 @@ func Fold(raw json.RawMessage, names []Key) (json.RawMessage, error) {
 // Keys returns the keys of a JSON value at any depth. It needs valid JSON.
 func Keys(raw json.RawMessage) (keys []Key) {
 	depth := 0
-	for i := 0; i < len(raw); {
-		switch raw[i] {
+	for t := range Tokens(raw) {
+		switch t.Kind {
 		case '{', '[':
 			depth++
 		case '}', ']':
 			depth--
-		}
-		if raw[i] != '"' {
-			i++
-			continue
-		}
-		end := SkipString(raw, i)
-		if next := SkipSpace(raw, end); next < len(raw) && raw[next] == ':' {
-			if key, ok := Unquote(raw[i:end]); ok {
+		case ':':
+			if key, ok := Unquote(raw[t.Begin:t.End]); ok {
 				keys = append(keys, Key{key, depth})
 			}
 		}
-		i = end
 	}
 	return keys
 }
@@ -198,22 +183,4 @@ func twice(keys [][]byte) []byte {
 		}
 	}
 	return nil
-}
-
-// SkipString returns the index after the string of valid JSON that begins at i.
-func SkipString(raw []byte, i int) int {
-	for i++; ; i++ {
-		n := bytes.IndexByte(raw[i:], '"')
-		if n < 0 {
-			return len(raw)
-		}
-		i += n
-		escapes := 0
-		for raw[i-1-escapes] == '\\' {
-			escapes++
-		}
-		if escapes%2 == 0 {
-			return i + 1
-		}
-	}
 }

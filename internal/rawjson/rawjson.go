@@ -5,6 +5,7 @@ package rawjson
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,19 +15,52 @@ import (
 
 // Marshal returns v as JSON on one line, without a newline at the end.
 func Marshal(v any) (json.RawMessage, error) {
+	line, err := Line(v)
+	if err != nil {
+		return nil, err
+	}
+	return line[:len(line)-1], nil
+}
+
+// Line returns v as JSON on one line that ends with a newline.
+func Line(v any) ([]byte, error) { return lines(v, "") }
+
+// Lines returns v as JSON for people: each member is on its own line, indented by two spaces for
+// each level. The text ends with a newline.
+func Lines(v any) ([]byte, error) { return lines(v, "  ") }
+
+func lines(v any, indent string) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
+	enc.SetIndent("", indent)
 	if err := enc.Encode(v); err != nil {
 		return nil, err
 	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+	return b.Bytes(), nil
+}
+
+// OrNull is like [Marshal], but returns null for a value that cannot be JSON.
+func OrNull(v any) json.RawMessage {
+	raw, err := Marshal(v)
+	if err != nil {
+		return json.RawMessage("null")
+	}
+	return raw
+}
+
+// Must is like [Marshal], but panics for a value that cannot be JSON.
+func Must(v any) json.RawMessage {
+	raw, err := Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("cannot write %T as JSON: %v", v, err))
+	}
+	return raw
 }
 
 // Quote returns text as a JSON string.
 func Quote(text string) json.RawMessage {
-	raw, _ := Marshal(text) // encoding a string cannot fail
-	return raw
+	return Must(text)
 }
 
 // QuoteSome returns text as a JSON string, or nil for an empty text.
@@ -38,33 +72,15 @@ func QuoteSome(text string) json.RawMessage {
 }
 
 // Equal compares JSON values and ignores key order and white space. Numbers are compared as
-// written: 1 and 1.0 are different inputs to a tool.
+// written: 1 and 1.0 are different inputs to a tool. Of duplicate keys the last one applies. Text
+// that is not JSON equals only itself.
 func Equal(a, b []byte) bool {
 	if bytes.Equal(a, b) {
 		return true
 	}
-	x, errX := canonical(a)
-	y, errY := canonical(b)
+	x, errX := sorted(a)
+	y, errY := sorted(b)
 	return errX == nil && errY == nil && bytes.Equal(x, y)
-}
-
-// canonical writes a value with sorted keys and without white space.
-func canonical(raw []byte) ([]byte, error) {
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber()
-	var v any
-	if err := dec.Decode(&v); err != nil {
-		return nil, err
-	}
-	return json.Marshal(v)
-}
-
-// SkipSpace returns the index of the first byte at or after i that is not white space.
-func SkipSpace(raw []byte, i int) int {
-	for i < len(raw) && (raw[i] == ' ' || raw[i] == '\t' || raw[i] == '\n' || raw[i] == '\r') {
-		i++
-	}
-	return i
 }
 
 // Unquote decodes a JSON string that has no white space around it. It takes one pass, while
@@ -160,4 +176,15 @@ func unescapeRune(b []byte) (r rune, size int) {
 		return utf8.RuneError, 6
 	}
 	return first, 6
+}
+
+// Cut returns the beginning of a text: at most limit bytes, cut between characters.
+func Cut(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	for limit > 0 && !utf8.RuneStart(text[limit]) {
+		limit--
+	}
+	return text[:max(limit, 0)]
 }

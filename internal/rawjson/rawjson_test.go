@@ -32,7 +32,6 @@ func TestQuote(t *testing.T) {
 	}
 }
 
-// FuzzRawDecode of the root package compares it with encoding/json.
 func TestUnquote(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]string{

@@ -8,25 +8,32 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Sorted returns JSON without white space. The keys of each object are sorted by bytes, numbers
 // keep their spelling, and only characters that must be escaped are escaped.
 func Sorted(raw []byte) (string, error) {
+	text, err := sorted(raw)
+	return string(text), err
+}
+
+func sorted(raw []byte) ([]byte, error) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
 	var value any
 	err := dec.Decode(&value)
 	if err == nil {
 		if _, err = dec.Token(); err == io.EOF {
-			return string(appendSorted(nil, value)), nil
+			return AppendSorted(nil, value), nil
 		}
 	}
-	return "", fmt.Errorf("the input is not JSON: %w", err)
+	return nil, fmt.Errorf("the input is not JSON: %w", err)
 }
 
-// appendSorted recurses as deep as the value is nested, which the decoder limits.
-func appendSorted(b []byte, value any) []byte {
+// AppendSorted appends a value that encoding/json decoded, with numbers as json.Number, in the form
+// of [Sorted]. It recurses as deep as the value is nested, which the decoder limits.
+func AppendSorted(b []byte, value any) []byte {
 	switch v := value.(type) {
 	case map[string]any:
 		b = append(b, '{')
@@ -34,7 +41,7 @@ func appendSorted(b []byte, value any) []byte {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = appendSorted(append(AppendQuoted(b, key), ':'), v[key])
+			b = AppendSorted(append(AppendQuoted(b, key), ':'), v[key])
 		}
 		return append(b, '}')
 	case []any:
@@ -43,7 +50,7 @@ func appendSorted(b []byte, value any) []byte {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = appendSorted(b, item)
+			b = AppendSorted(b, item)
 		}
 		return append(b, ']')
 	case string:
@@ -55,19 +62,27 @@ func appendSorted(b []byte, value any) []byte {
 }
 
 // AppendQuoted appends s as a JSON string. encoding/json would also escape the line separators
-// U+2028 and U+2029, and a rule would not find them.
+// U+2028 and U+2029, and a rule would not find them. Bytes that are not UTF-8 become U+FFFD.
 func AppendQuoted(b []byte, s string) []byte {
 	const special = "\b\f\n\r\t\"\\"
 	b = append(b, '"')
-	for _, r := range s {
-		switch i := strings.IndexRune(special, r); {
-		case i >= 0:
-			b = append(b, '\\', `bfnrt"\`[i])
+	done := 0
+	for i, r := range s {
+		if r >= ' ' && r != '"' && r != '\\' && r != utf8.RuneError {
+			continue
+		}
+		b = append(b, s[done:i]...)
+		done = i + 1
+		switch at := strings.IndexRune(special, r); {
+		case at >= 0:
+			b = append(b, '\\', `bfnrt"\`[at])
 		case r < ' ':
 			b = fmt.Appendf(b, `\u%04x`, r)
 		default:
-			b = append(b, string(r)...)
+			_, size := utf8.DecodeRuneInString(s[i:])
+			b = utf8.AppendRune(b, r)
+			done = i + size
 		}
 	}
-	return append(b, '"')
+	return append(append(b, s[done:]...), '"')
 }
