@@ -206,14 +206,14 @@ func (c *Can) takes(was, now json.RawMessage) bool {
 	before, old := lastMembers(was)
 	after, kept := lastMembers(now)
 	for _, m := range before {
-		if _, stays := kept[m.key]; !stays {
+		if _, stays := kept[m.Name]; !stays {
 			return false
 		}
 	}
 	for _, m := range after {
-		at, known := old[m.key]
-		changed := !known || !rawjson.Equal(before[at].value, m.value)
-		if changed && (c.Merges && strings.Contains(m.key, ".") || c.Members != nil && !slices.Contains(c.Members, m.key)) {
+		at, known := old[m.Name]
+		changed := !known || !rawjson.Equal(before[at].Value, m.Value)
+		if changed && (c.Merges && strings.Contains(m.Name, ".") || c.Members != nil && !slices.Contains(c.Members, m.Name)) {
 			return false
 		}
 	}

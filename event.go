@@ -606,7 +606,7 @@ func (ev *Event) Value(f Field) (any, bool) {
 	if !ok {
 		return nil, false
 	}
-	return rawDecode(raw), true
+	return rawjson.Decode(raw), true
 }
 
 // TextFields lists the fields of the event that hold text, in a fixed order.

@@ -23,46 +23,17 @@ import (
 // a pointer or a patch bounds the recursion. If an object has duplicate keys, the last one wins,
 // as in every agent's parser.
 
-// member is one key of an object, or one element of an array (key "").
-type member struct {
-	key    string
-	rawKey []byte
-	value  json.RawMessage
-}
-
 // rawMembers splits an object or array. It returns nil for anything else.
-func rawMembers(raw json.RawMessage) (members []member, object bool) {
-	raw = bytes.TrimSpace(raw)
-	if len(raw) < 2 || raw[0] != '{' && raw[0] != '[' {
-		return nil, false
+func rawMembers(raw json.RawMessage) (members []rawjson.Member, object bool) {
+	if !rawjson.Members(raw, func(m rawjson.Member) { members = append(members, m) }) {
+		members = nil
 	}
-	object = raw[0] == '{'
-	inner := raw[1 : len(raw)-1]
-	for i := rawjson.SkipSpace(inner, 0); i < len(inner); {
-		var m member
-		if object {
-			end := skipValue(inner, i)
-			m.rawKey = inner[i:end]
-			var ok bool
-			if m.key, ok = rawString(m.rawKey); !ok {
-				return nil, object
-			}
-			i = rawjson.SkipSpace(inner, rawjson.SkipSpace(inner, end)+1) // after the colon
-		}
-		end := skipValue(inner, i)
-		if end <= i {
-			return nil, object
-		}
-		m.value = inner[i:end]
-		members = append(members, m)
-		i = rawjson.SkipSpace(inner, rawjson.SkipSpace(inner, end)+1) // after the comma
-	}
-	return members, object
+	return members, rawjson.IsObject(raw)
 }
 
 // lastMembers returns the members of an object and the index of each key in that list. For
 // duplicate keys it keeps only the last value. It returns nil for anything except an object.
-func lastMembers(raw json.RawMessage) (members []member, at map[string]int) {
+func lastMembers(raw json.RawMessage) (members []rawjson.Member, at map[string]int) {
 	all, object := rawMembers(raw)
 	if !object {
 		return nil, nil
@@ -70,17 +41,17 @@ func lastMembers(raw json.RawMessage) (members []member, at map[string]int) {
 	at = make(map[string]int, len(all))
 	members = all[:0]
 	for _, m := range all {
-		if i, again := at[m.key]; again {
-			members[i].value = m.value
+		if i, again := at[m.Name]; again {
+			members[i].Value = m.Value
 			continue
 		}
-		at[m.key] = len(members)
+		at[m.Name] = len(members)
 		members = append(members, m)
 	}
 	return members, at
 }
 
-func joinMembers(members []member, object bool) json.RawMessage {
+func joinMembers(members []rawjson.Member, object bool) json.RawMessage {
 	var b bytes.Buffer
 	open, shut := byte('['), byte(']')
 	if object {
@@ -92,71 +63,13 @@ func joinMembers(members []member, object bool) json.RawMessage {
 			b.WriteByte(',')
 		}
 		if object {
-			b.Write(m.rawKey)
+			b.Write(m.Quoted)
 			b.WriteByte(':')
 		}
-		b.Write(m.value)
+		b.Write(m.Value)
 	}
 	b.WriteByte(shut)
 	return b.Bytes()
-}
-
-// skipValue returns the index after the value that begins at i.
-func skipValue(b []byte, i int) int {
-	if i < len(b) && b[i] != '"' && b[i] != '{' && b[i] != '[' { // a number or a word
-		for i < len(b) && strings.IndexByte(",:]} \t\n\r", b[i]) < 0 {
-			i++
-		}
-		return i
-	}
-	for depth := 0; i < len(b); {
-		switch b[i] {
-		case '"':
-			i = skipString(b, i)
-		case '{', '[':
-			depth++
-			i++
-		case '}', ']':
-			depth--
-			i++
-		default:
-			i++
-		}
-		if depth <= 0 {
-			return i
-		}
-	}
-	return i
-}
-
-// skipString returns the index after the string that begins at i.
-func skipString(b []byte, i int) int {
-	for i++; i < len(b); i++ {
-		switch b[i] {
-		case '"':
-			return i + 1
-		case '\\':
-			i++
-		}
-	}
-	return len(b)
-}
-
-// nextString returns the start and end of the next string after i that is a value and not a key.
-// If no such string exists, begin is -1.
-func nextString(raw []byte, i int) (begin, end int) {
-	for {
-		n := bytes.IndexByte(raw[i:], '"')
-		if n < 0 {
-			return -1, len(raw)
-		}
-		begin = i + n
-		end = skipString(raw, begin)
-		if colon := rawjson.SkipSpace(raw, end); colon >= len(raw) || raw[colon] != ':' {
-			return begin, end
-		}
-		i = end
-	}
 }
 
 // rawFind returns the values at an RFC 6901 pointer. The key * matches every element of an array.
@@ -169,12 +82,12 @@ func rawFind(raw json.RawMessage, pointer string) []json.RawMessage {
 }
 
 // findIn does the work of rawFind on JSON that is already split. The pointer must not be empty.
-func findIn(members []member, object bool, pointer string) []json.RawMessage {
+func findIn(members []rawjson.Member, object bool, pointer string) []json.RawMessage {
 	key, rest := splitPointer(pointer)
 	if object {
 		for _, m := range slices.Backward(members) {
-			if m.key == key {
-				return rawFind(m.value, rest)
+			if m.Name == key {
+				return rawFind(m.Value, rest)
 			}
 		}
 		return nil
@@ -184,11 +97,11 @@ func findIn(members []member, object bool, pointer string) []json.RawMessage {
 		if i < 0 {
 			return nil
 		}
-		return rawFind(members[i].value, rest)
+		return rawFind(members[i].Value, rest)
 	}
 	var found []json.RawMessage
 	for _, m := range members {
-		found = append(found, rawFind(m.value, rest)...)
+		found = append(found, rawFind(m.Value, rest)...)
 	}
 	return found
 }
@@ -214,11 +127,11 @@ func rawReplace(raw json.RawMessage, pointer string, value json.RawMessage) (jso
 	if !found {
 		return nil, fmt.Errorf("no value at %s", pointer)
 	}
-	changed, err := rawReplace(members[i].value, rest, value)
+	changed, err := rawReplace(members[i].Value, rest, value)
 	if err != nil {
 		return nil, err
 	}
-	members[i].value = changed
+	members[i].Value = changed
 	return joinMembers(members, object), nil
 }
 
@@ -256,19 +169,19 @@ func applyPatch(target, patch json.RawMessage) json.RawMessage {
 	changes, _ := lastMembers(patch)
 	members, at := lastMembers(target)
 	for _, c := range changes {
-		i, has := at[c.key]
+		i, has := at[c.Name]
 		switch {
-		case has && string(c.value) == "null":
-			members[i].value = nil
+		case has && string(c.Value) == "null":
+			members[i].Value = nil
 		case has:
-			members[i].value = applyPatch(members[i].value, c.value)
-		case string(c.value) != "null":
-			members = append(members, member{key: c.key, rawKey: c.rawKey, value: applyPatch(nil, c.value)})
+			members[i].Value = applyPatch(members[i].Value, c.Value)
+		case string(c.Value) != "null":
+			members = append(members, rawjson.Member{Name: c.Name, Quoted: c.Quoted, Value: applyPatch(nil, c.Value)})
 		}
 	}
 	left := members[:0]
 	for i := range members {
-		if members[i].value != nil {
+		if members[i].Value != nil {
 			left = append(left, members[i])
 		}
 	}
@@ -278,8 +191,11 @@ func applyPatch(target, patch json.RawMessage) json.RawMessage {
 // rawStrings calls yield with every decoded string, except object keys, until yield returns
 // false.
 func rawStrings(raw json.RawMessage, yield func(string) bool) {
-	for begin, end := nextString(raw, 0); begin >= 0; begin, end = nextString(raw, end) {
-		if text, ok := rawString(raw[begin:end]); ok && !yield(text) {
+	for t := range rawjson.Tokens(raw) {
+		if t.Kind != '"' {
+			continue
+		}
+		if text, ok := rawjson.Unquote(raw[t.Begin:t.End]); ok && !yield(text) {
 			return
 		}
 	}
@@ -290,14 +206,17 @@ func rawStrings(raw json.RawMessage, yield func(string) bool) {
 func rawMapStrings(raw json.RawMessage, change func(string) string) (json.RawMessage, bool) {
 	var out []byte
 	done := 0
-	for begin, end := nextString(raw, 0); begin >= 0; begin, end = nextString(raw, end) {
-		text, ok := rawString(raw[begin:end])
+	for t := range rawjson.Tokens(raw) {
+		if t.Kind != '"' {
+			continue
+		}
+		text, ok := rawjson.Unquote(raw[t.Begin:t.End])
 		if !ok {
 			continue
 		}
 		if now := change(text); now != text {
-			out = append(append(out, raw[done:begin]...), rawjson.Quote(now)...)
-			done = end
+			out = append(append(out, raw[done:t.Begin]...), rawjson.Quote(now)...)
+			done = t.End
 		}
 	}
 	if done == 0 {
@@ -309,60 +228,6 @@ func rawMapStrings(raw json.RawMessage, change func(string) string) (json.RawMes
 // rawString decodes a JSON string.
 func rawString(raw json.RawMessage) (string, bool) {
 	return rawjson.Unquote(bytes.TrimSpace(raw))
-}
-
-// rawDecode decodes JSON into the same types as encoding/json: map, slice, string, float64, bool
-// and nil. It needs valid JSON and makes one pass over it.
-func rawDecode(raw json.RawMessage) any {
-	v, _ := decodeAt(raw, rawjson.SkipSpace(raw, 0))
-	return v
-}
-
-// decodeAt decodes the value that begins at i and returns the index after it.
-func decodeAt(b []byte, i int) (any, int) {
-	if i >= len(b) {
-		return nil, len(b)
-	}
-	switch b[i] {
-	case '{':
-		object := map[string]any{}
-		for i = rawjson.SkipSpace(b, i+1); i < len(b) && b[i] == '"'; {
-			var key, value any
-			key, i = decodeAt(b, i)
-			value, i = decodeAt(b, rawjson.SkipSpace(b, rawjson.SkipSpace(b, i)+1)) // after the colon
-			name, _ := key.(string)
-			object[name] = value
-			if i = rawjson.SkipSpace(b, i); i < len(b) && b[i] == ',' {
-				i = rawjson.SkipSpace(b, i+1)
-			}
-		}
-		return object, i + 1
-	case '[':
-		list := []any{}
-		for i = rawjson.SkipSpace(b, i+1); i < len(b) && b[i] != ']'; {
-			var value any
-			value, i = decodeAt(b, i)
-			list = append(list, value)
-			if i = rawjson.SkipSpace(b, i); i < len(b) && b[i] == ',' {
-				i = rawjson.SkipSpace(b, i+1)
-			}
-		}
-		return list, i + 1
-	}
-	end := max(skipValue(b, i), i+1)
-	word := b[i:min(end, len(b))]
-	switch word[0] {
-	case '"':
-		text, _ := rawString(word)
-		return text, end
-	case 't', 'f':
-		return word[0] == 't', end
-	case 'n':
-		return nil, end
-	default:
-		number, _ := strconv.ParseFloat(string(word), 64)
-		return number, end
-	}
 }
 
 // decode decodes raw into the value that a pointer points to. Unlike json.Unmarshal it rejects

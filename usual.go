@@ -155,7 +155,7 @@ func (t *Tool) UsualFacts() []Fact {
 
 // appendPaths appends the Facts of paths. A path does not show what the tool does with it: it may
 // write to it, unless the tool is named after reading.
-func (t *Tool) appendPaths(facts []Fact, members []member) []Fact {
+func (t *Tool) appendPaths(facts []Fact, members []rawjson.Member) []Fact {
 	use := Use("")
 	add := func(at string) {
 		if use == "" {
@@ -210,17 +210,17 @@ func (t *Tool) usualUse() Use {
 }
 
 // valueOf returns the value of a member, the last one of duplicate keys, or nil.
-func valueOf(members []member, key string) json.RawMessage {
+func valueOf(members []rawjson.Member, key string) json.RawMessage {
 	for _, m := range slices.Backward(members) {
-		if m.key == key {
-			return m.value
+		if m.Name == key {
+			return m.Value
 		}
 	}
 	return nil
 }
 
 // otherCommands returns the Facts of commands in members that are lists, arguments or code.
-func (t *Tool) otherCommands(members []member) (facts []Fact) {
+func (t *Tool) otherCommands(members []rawjson.Member) (facts []Fact) {
 	add := func(at, form string) { facts = append(facts, Fact{Field: FieldCommand, At: at, Form: form}) }
 	for _, name := range [...]string{"command", "cmd", "argv"} {
 		if isArray(valueOf(members, name)) {
@@ -284,7 +284,7 @@ func isArray(value json.RawMessage) bool { return bytes.HasPrefix(bytes.TrimSpac
 
 // codeForm returns the Form of the code that a tool runs: by the language that the call names, or
 // else by the name of the tool. It is Python if nothing tells.
-func codeForm(words []string, members []member) string {
+func codeForm(words []string, members []rawjson.Member) string {
 	language, _ := rawString(valueOf(members, "language"))
 	for _, words := range [][]string{{strings.ToLower(language)}, words} {
 		switch {
@@ -306,11 +306,11 @@ func argsLine(value json.RawMessage, program string) []string {
 	if object {
 		value = nil
 		for _, m := range members {
-			switch m.key {
+			switch m.Name {
 			case "command", "cmd":
-				program, _ = rawString(m.value)
+				program, _ = rawString(m.Value)
 			case "args":
-				value = m.value
+				value = m.Value
 			}
 		}
 		if program == "" || value == nil {
@@ -332,9 +332,9 @@ func argsLine(value json.RawMessage, program string) []string {
 }
 
 // wordsOf quotes the strings in an array for a shell.
-func wordsOf(elements []member) (words []string) {
+func wordsOf(elements []rawjson.Member) (words []string) {
 	for _, m := range elements {
-		if text, ok := rawString(m.value); ok {
+		if text, ok := rawString(m.Value); ok {
 			words = append(words, shellWord(text))
 		}
 	}
