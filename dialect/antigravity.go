@@ -166,7 +166,7 @@ func adaptAntigravity(_ *EventRow, top map[string]json.RawMessage, ev *grapnel.E
 // opinion is no opinion, too. A new input is merged into the old one (reported, 1.1.18).
 func readAntigravityOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
 	d := lookup(dialects, antigravityName)
-	if stdout := trim(out.Stdout); isObject(stdout) && json.Valid(stdout) {
+	if stdout := trim(out.Stdout); rawjson.IsObject(stdout) && json.Valid(stdout) {
 		m := membersOf(stdout)
 		if out.Exit == 0 && string(m.raw()) == antigravityNeutral {
 			return grapnel.Outcome{}, nil

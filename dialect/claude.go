@@ -715,7 +715,7 @@ func writeClaudeAnswer(s *claudeSpecific, t *supportedVerdict) {
 	switch action := text(answer["action"]); action {
 	case "accept", "decline", "cancel":
 		s.Action = action
-		if content := present(answer["content"]); isObject(content) {
+		if content := present(answer["content"]); rawjson.IsObject(content) {
 			s.Content = content
 		}
 	default:

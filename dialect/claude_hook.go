@@ -20,7 +20,7 @@ func writeClaudeEvent(ev *grapnel.Event) ([]byte, error) {
 		return nil, err
 	}
 	var m members
-	if own := ev.Agent.Name == claudeName; own && isObject(trim(ev.Native)) {
+	if own := ev.Agent.Name == claudeName; own && rawjson.IsObject(trim(ev.Native)) {
 		m = membersOf(ev.Native)
 		m.text("hook_event_name", row.Native)
 		claudeNow(&m, row, ev)
@@ -396,7 +396,7 @@ func readClaudeOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
 	}
 	stdout := trim(out.Stdout)
 	var bad error
-	if isObject(stdout) {
+	if rawjson.IsObject(stdout) {
 		var a *claudeAnswered
 		if a, bad = readClaudeAnswer(row.Native, stdout); bad == nil {
 			bad = a.outcome(&o, row, ev)

@@ -179,7 +179,7 @@ type clineSpelling struct {
 // elements returns the member of an input that contains the list, the input itself if it is the
 // only element, or nil if the tool does not accept it.
 func (s *clineSpelling) elements(input json.RawMessage) (json.RawMessage, error) {
-	if !isObject(input) {
+	if !rawjson.IsObject(input) {
 		return input, nil
 	}
 	m := membersOf(input)
@@ -238,7 +238,7 @@ func clineInput(tool string, input json.RawMessage) (json.RawMessage, error) {
 		return members{{"input", input}}.raw(), nil
 	}
 	i := slices.IndexFunc(clineSpells, func(s clineSpelling) bool { return s.tool == tool })
-	if text, isText := rawjson.Unquote(input); i < 0 || input == nil || isText && isObject(trim([]byte(text))) {
+	if text, isText := rawjson.Unquote(input); i < 0 || input == nil || isText && rawjson.IsObject(trim([]byte(text))) {
 		return input, nil // Cline also accepts the JSON text of an object as the object
 	}
 	spells := &clineSpells[i]
@@ -252,12 +252,12 @@ func clineInput(tool string, input json.RawMessage) (json.RawMessage, error) {
 	} else if err := json.Unmarshal(elements, &list); err != nil {
 		return nil, err
 	}
-	same := isObject(input) && split(input)[spells.list] != nil && elements[0] == '['
+	same := rawjson.IsObject(input) && split(input)[spells.list] != nil && elements[0] == '['
 	for i, e := range list {
 		switch {
-		case isObject(e) && tool == "run_commands":
+		case rawjson.IsObject(e) && tool == "run_commands":
 			return nil, errors.New("run_commands contains a program with arguments instead of a shell line") // rules would see only the program
-		case isObject(e) && spells.inner != nil:
+		case rawjson.IsObject(e) && spells.inner != nil:
 			file := membersOf(e)
 			for _, name := range spells.inner[1:] {
 				if at := file.find(name); at >= 0 && file.find(spells.inner[0]) < 0 {
@@ -356,7 +356,7 @@ func readClineOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
 			out.Stdout = control
 		}
 	}
-	if stdout := trim(out.Stdout); isObject(stdout) && json.Valid(stdout) {
+	if stdout := trim(out.Stdout); rawjson.IsObject(stdout) && json.Valid(stdout) {
 		if reason := clineReason(toolSubject(ev, d.Name, d.Tools), split(stdout)["overrideInput"]); reason != "" {
 			return grapnel.Outcome{Decision: grapnel.Block, Reason: reason}, nil
 		}

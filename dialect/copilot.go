@@ -230,7 +230,7 @@ func adaptCopilot(row *EventRow, top map[string]json.RawMessage, ev *grapnel.Eve
 	if i := slices.IndexFunc(copilotTools, func(r ToolRow) bool { return r.Like == t.Name }); i >= 0 {
 		t.Name = copilotTools[i].Native
 	}
-	if isObject(t.Output) {
+	if rawjson.IsObject(t.Output) {
 		result := membersOf(t.Output)
 		for i := range result {
 			switch result[i].name {

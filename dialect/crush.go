@@ -94,7 +94,7 @@ var crushMembers = []string{
 // and Crush must not interpret their names as paths.
 func finishCrush(_ *EventRow, ev *grapnel.Event, _ *supportedVerdict, out *members) {
 	now := out.get("updated_input")
-	if !isObject(now) {
+	if !rawjson.IsObject(now) {
 		return // the agent sent a string and gets a string
 	}
 	before, changed := split(split(ev.Native)["tool_input"]), members{}
@@ -110,9 +110,9 @@ func finishCrush(_ *EventRow, ev *grapnel.Event, _ *supportedVerdict, out *membe
 // members, and it merges a new input into the old one.
 func readCrushOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
 	d := lookup(dialects, "crush")
-	if stdout := trim(out.Stdout); isObject(stdout) && json.Valid(stdout) {
+	if stdout := trim(out.Stdout); rawjson.IsObject(stdout) && json.Valid(stdout) {
 		m := membersOf(stdout)
-		if nested := m.get("hookSpecificOutput"); isObject(nested) {
+		if nested := m.get("hookSpecificOutput"); rawjson.IsObject(nested) {
 			m = members{{"hookSpecificOutput", nested}}
 		}
 		m.mergeInput(ev, d.Name, "updated_input")

@@ -171,7 +171,7 @@ func droidHookEnv(ev *grapnel.Event) []string {
 	}
 	for _, m := range membersOf(line) {
 		value, isText := rawjson.Unquote(m.value)
-		if !isText && !isObject(m.value) && m.value[0] != '[' && present(m.value) != nil {
+		if !isText && !rawjson.IsObject(m.value) && m.value[0] != '[' && present(m.value) != nil {
 			value = string(m.value)
 		}
 		// Names in lower case only, so that no member can replace PATH.

@@ -341,7 +341,7 @@ func readFlytoOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
 func flytoAnswer(stdout []byte) (map[string]json.RawMessage, error) {
 	stdout = trim(stdout)
 	switch {
-	case json.Valid(stdout) && isObject(stdout):
+	case json.Valid(stdout) && rawjson.IsObject(stdout):
 		answer := split(stdout)
 		for _, name := range []string{"decision", "reason"} {
 			if value := present(answer[name]); value != nil && value[0] != '"' {
@@ -349,7 +349,7 @@ func flytoAnswer(stdout []byte) (map[string]json.RawMessage, error) {
 			}
 		}
 		return answer, nil
-	case isObject(stdout):
+	case rawjson.IsObject(stdout):
 		return nil, errCutAnswer
 	}
 	if _, rest, ok := bytes.Cut(stdout, []byte("\n{")); ok && json.Valid(append([]byte{'{'}, rest...)) {

@@ -389,7 +389,7 @@ func geminiNext(t *supportedVerdict) *geminiCall {
 	if call.Args == nil {
 		call.Args = json.RawMessage("{}")
 	}
-	if call.Name == "" || !isObject(call.Args) {
+	if call.Name == "" || !rawjson.IsObject(call.Args) {
 		t.warn("grapnel: the next tool was not requested: tool.next must be {name, input}, got " + shorten(raw))
 		return nil
 	}

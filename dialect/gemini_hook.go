@@ -20,7 +20,7 @@ func writeGeminiEvent(ev *grapnel.Event) ([]byte, error) {
 		return nil, err
 	}
 	var m members
-	if ev.Agent.Name == geminiName && isObject(trim(ev.Native)) {
+	if ev.Agent.Name == geminiName && rawjson.IsObject(trim(ev.Native)) {
 		m = membersOf(ev.Native)
 		m.text("hook_event_name", row.Native)
 		geminiNow(&m, row, ev)
@@ -207,7 +207,7 @@ func readGeminiOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
 		answer = trim([]byte(inner))
 	}
 	isJSON := json.Valid(answer)
-	if isJSON && isObject(answer) {
+	if isJSON && rawjson.IsObject(answer) {
 		err = geminiAnswer(&o, row, ev, split(answer))
 	}
 	contract := contractFor(ev)
@@ -277,7 +277,7 @@ func geminiAnswer(o *grapnel.Outcome, row *EventRow, ev *grapnel.Event, top map[
 		native(o, geminiName, "suppressOutput", raw)
 	}
 	specific := present(top["hookSpecificOutput"])
-	if specific != nil && !isObject(specific) {
+	if specific != nil && !rawjson.IsObject(specific) {
 		errs = append(errs, fmt.Errorf("its hookSpecificOutput is %s, not an object", kindOf(specific)))
 	}
 	s := split(specific)
@@ -292,7 +292,7 @@ func geminiAnswer(o *grapnel.Outcome, row *EventRow, ev *grapnel.Event, top map[
 func geminiChanges(o *grapnel.Outcome, row *EventRow, ev *grapnel.Event, s map[string]json.RawMessage) error {
 	object := func(name string) (json.RawMessage, error) {
 		raw := present(s[name])
-		if raw != nil && !isObject(raw) {
+		if raw != nil && !rawjson.IsObject(raw) {
 			return nil, fmt.Errorf("its %s is %s, not an object", name, kindOf(raw))
 		}
 		return raw, nil
@@ -360,7 +360,7 @@ func geminiModel(o *grapnel.Outcome, ev *grapnel.Event, object func(string) (jso
 func geminiRequest(request, seen json.RawMessage) json.RawMessage {
 	was, patch := split(seen), membersOf(request)
 	for i, e := range patch {
-		if !isObject(e.value) {
+		if !rawjson.IsObject(e.value) {
 			continue
 		}
 		now, gone := membersOf(e.value), membersOf(was[e.name])
@@ -436,7 +436,7 @@ func geminiTail(o *grapnel.Outcome, ev *grapnel.Event, next map[string]json.RawM
 	if args == nil {
 		args = json.RawMessage("{}")
 	}
-	if text(next["name"]) == "" || !isObject(args) {
+	if text(next["name"]) == "" || !rawjson.IsObject(args) {
 		return errors.New("its tailToolCallRequest must be {name, args}")
 	}
 	t := &grapnel.Tool{Name: text(next["name"]), Input: args}

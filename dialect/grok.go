@@ -102,7 +102,7 @@ func grokEvent(top map[string]json.RawMessage) string {
 // adaptGrok unwraps the arguments of an MCP tool, which is called through the tool use_tool.
 func adaptGrok(_ *EventRow, _ map[string]json.RawMessage, ev *grapnel.Event) error {
 	if t := ev.Tool; t != nil && splitMCP("grok", t.Name) != nil {
-		if arguments := split(t.Input)["tool_input"]; isObject(arguments) {
+		if arguments := split(t.Input)["tool_input"]; rawjson.IsObject(arguments) {
 			t.Input = arguments
 		}
 	}
@@ -127,7 +127,7 @@ func finishGrok(_ *EventRow, ev *grapnel.Event, _ *supportedVerdict, out *member
 	if input := more.get("updatedInput"); input != nil && ev.Tool.MCP != nil {
 		more.set("updatedInput", wrapped(ev.Tool.Name, input))
 	}
-	if output := more.get("updatedToolOutput"); output != nil && ev.Tool.MCP == nil && !isObject(output) {
+	if output := more.get("updatedToolOutput"); output != nil && ev.Tool.MCP == nil && !rawjson.IsObject(output) {
 		said := output
 		if _, ok := rawjson.Unquote(output); !ok {
 			said = rawjson.Quote(string(output))
@@ -161,7 +161,7 @@ func writeGrokEvent(ev *grapnel.Event) ([]byte, error) {
 
 func readGrokOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
 	o, err := lookup(dialects, "grok").readOutcomeTable(ev, out)
-	if arguments := split(o.Set[grapnel.FieldInput])["tool_input"]; ev.Tool != nil && ev.Tool.MCP != nil && isObject(arguments) {
+	if arguments := split(o.Set[grapnel.FieldInput])["tool_input"]; ev.Tool != nil && ev.Tool.MCP != nil && rawjson.IsObject(arguments) {
 		o.Set[grapnel.FieldInput] = arguments
 	}
 	return o, err

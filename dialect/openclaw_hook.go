@@ -107,7 +107,7 @@ func readHandlerOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) 
 // the parameters that they name.
 func readOpenClawOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
 	d, stdout := lookup(dialects, openclawName), trim(out.Stdout)
-	if !isObject(stdout) || !json.Valid(stdout) {
+	if !rawjson.IsObject(stdout) || !json.Valid(stdout) {
 		return d.readOutcomeTable(ev, out)
 	}
 	top := membersOf(stdout)
@@ -121,7 +121,7 @@ func readOpenClawOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error)
 		approval.set("title", rawjson.Quote("grapnel")) // the table's mark of a question
 		top.set("requireApproval", approval.raw())
 	}
-	if params := present(top.get("params")); isObject(params) && ev.Tool != nil {
+	if params := present(top.get("params")); rawjson.IsObject(params) && ev.Tool != nil {
 		r, err := render(ev, ev.Tool, d.Name)
 		if err != nil {
 			return grapnel.Outcome{}, fmt.Errorf("cannot use its answer: %w", err)

@@ -98,7 +98,7 @@ func exactly(raw json.RawMessage, v reflect.Value) error {
 			}
 		}
 		return nil
-	case t.Kind() == reflect.Struct && isObject(raw):
+	case t.Kind() == reflect.Struct && rawjson.IsObject(raw):
 		return membersInto(split(raw), v)
 	}
 	return json.Unmarshal(raw, v.Addr().Interface())

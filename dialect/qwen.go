@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
+
 	"github.com/grapnel-dev/grapnel"
 )
 
@@ -229,7 +231,7 @@ func adaptQwen(row *EventRow, top map[string]json.RawMessage, ev *grapnel.Event)
 // readQwenOutcome also reads JSON from stderr if stdout is empty, as Qwen Code does after exit code
 // 0 (seen live).
 func readQwenOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
-	if out.Exit == 0 && len(trim(out.Stdout)) == 0 && isObject(trim(out.Stderr)) {
+	if out.Exit == 0 && len(trim(out.Stdout)) == 0 && rawjson.IsObject(trim(out.Stderr)) {
 		out.Stdout = out.Stderr
 	}
 	d := lookup(dialects, qwenName)

@@ -550,7 +550,7 @@ func (d *Dialect) writeEventTable(ev *grapnel.Event) ([]byte, error) {
 func (d *Dialect) writeRow(row *EventRow, ev *grapnel.Event) ([]byte, error) {
 	now := *ev
 	var m members
-	own := ev.Agent.Name == d.Name && isObject(trim(ev.Native))
+	own := ev.Agent.Name == d.Name && rawjson.IsObject(trim(ev.Native))
 	if len(ev.Calls) > 0 && !own { // no table can express a list of calls
 		return nil, fmt.Errorf("cannot write %s for a hook of %s: its format has no field for the calls", ev.Kind, d.Name)
 	}
@@ -644,14 +644,14 @@ func (d *Dialect) readOutcomeTable(ev *grapnel.Event, out Output) (grapnel.Outco
 	}
 	stdout := trim(out.Stdout)
 	var bad error
-	if !isObject(stdout) {
+	if !rawjson.IsObject(stdout) {
 		bad = hiddenAnswer(stdout)
 	}
 	switch {
 	case bad != nil:
-	case isObject(stdout) && json.Valid(stdout):
+	case rawjson.IsObject(stdout) && json.Valid(stdout):
 		bad = d.heed(&o, row, ev, split(stdout))
-	case isObject(stdout):
+	case rawjson.IsObject(stdout):
 		bad = errCutAnswer
 	case len(stdout) > 0 && out.Exit == 0 && strings.Contains(row.Out, "stdout=context"):
 		o.Context = []string{string(stdout)}

@@ -48,7 +48,7 @@ func readCalls(raw json.RawMessage, read func(call map[string]json.RawMessage) (
 	for i, item := range list {
 		members := split(item)
 		t, err := read(members)
-		if !isObject(item) {
+		if !rawjson.IsObject(item) {
 			err = errors.New("it is not an object")
 		}
 		if err != nil {
@@ -99,11 +99,11 @@ func judgeable(t *grapnel.Tool) error {
 // object.
 func readInput(name string, raw json.RawMessage) (json.RawMessage, error) {
 	raw = present(raw)
-	if raw == nil || isObject(raw) {
+	if raw == nil || rawjson.IsObject(raw) {
 		return raw, nil
 	}
 	if inner, ok := rawjson.Unquote(raw); ok {
-		if object := trim([]byte(inner)); isObject(object) && json.Valid(object) {
+		if object := trim([]byte(inner)); rawjson.IsObject(object) && json.Valid(object) {
 			return object, nil
 		}
 		return nil, fmt.Errorf("%s is a string that does not hold a JSON object", name)

@@ -29,18 +29,18 @@ type members []entry
 // membersOf returns the members of an object. Of duplicate names it keeps the last value.
 func membersOf(raw json.RawMessage) members {
 	raw = trim(raw)
-	if !isObject(raw) {
+	if !rawjson.IsObject(raw) {
 		return nil
 	}
 	var m members
 	at := make(map[string]int, 16) // by map, because an input may have a million members
-	eachMember(raw, func(name string, value json.RawMessage) {
-		if i, again := at[name]; again {
-			m[i].value = value
+	rawjson.Members(raw, func(member rawjson.Member) {
+		if i, again := at[member.Name]; again {
+			m[i].value = member.Value
 			return
 		}
-		at[name] = len(m)
-		m = append(m, entry{name, value})
+		at[member.Name] = len(m)
+		m = append(m, entry{member.Name, member.Value})
 	})
 	return m
 }
@@ -514,7 +514,7 @@ func change(o *grapnel.Outcome, ev *grapnel.Event, agent string, input json.RawM
 		switch {
 		case slices.Contains(r.made, e.name), was == nil && !paired:
 			return fmt.Errorf("it sets %s of %s, which %s of %s does not have", e.name, r.name, ev.Tool.Name, ev.Agent.Name)
-		case isObject(e.value):
+		case rawjson.IsObject(e.value):
 			return fmt.Errorf("it sets %s of %s to an object, which %s of %s does not accept", e.name, r.name, ev.Tool.Name, ev.Agent.Name)
 		}
 		if f := viewAt(ev.Tool, own); f != "" && e.value[0] == '"' {
@@ -600,7 +600,7 @@ func outputText(output json.RawMessage) string {
 			}
 		}
 	}
-	if failure := about["error"]; isObject(failure) {
+	if failure := about["error"]; rawjson.IsObject(failure) {
 		return text(split(failure)["message"])
 	}
 	return text(about["error"])

@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
+
 	"github.com/grapnel-dev/grapnel"
 )
 
@@ -79,7 +81,7 @@ func ReadMessage(line []byte) (*Message, error) {
 		Type: text(top["type"]), ID: text(top["id"]), Event: present(top["event"]), Outcome: present(top["outcome"]),
 		Error: text(top["error"]),
 	}
-	if raw := top["reply"]; isObject(raw) && json.Valid(raw) {
+	if raw := top["reply"]; rawjson.IsObject(raw) && json.Valid(raw) {
 		m.Reply = &WireReply{}
 		if err := exactly(raw, reflect.ValueOf(m.Reply).Elem()); err != nil {
 			return m, fmt.Errorf("cannot read its reply: %w", err)
@@ -131,7 +133,7 @@ func (m *Message) ReadOutcome(ev *grapnel.Event) (grapnel.Outcome, error) {
 // ReadOutcomeAs is like [Message.ReadOutcome], for an outcome in the dialect d.
 func (m *Message) ReadOutcomeAs(d *Dialect, ev *grapnel.Event) (out grapnel.Outcome, err error) {
 	switch {
-	case isObject(m.Outcome):
+	case rawjson.IsObject(m.Outcome):
 		out, err = d.ReadOutcome(ev, Output{Stdout: m.Outcome})
 	case m.Outcome != nil:
 		err = fmt.Errorf("its outcome %s is not an object", excerpt(m.Outcome))
