@@ -197,7 +197,7 @@ type Can struct {
 // takes reports whether the agent uses exactly the new tool input if a reply replaces the old
 // one. was is the old input, now is the new one.
 func (c *Can) takes(was, now json.RawMessage) bool {
-	if !isObject(now) {
+	if !rawjson.IsObject(now) {
 		return false // the agent would use the old input
 	}
 	if !c.Merges && c.Members == nil {

@@ -163,7 +163,7 @@ func mergePatch(target, patch json.RawMessage) (json.RawMessage, error) {
 }
 
 func applyPatch(target, patch json.RawMessage) json.RawMessage {
-	if !isObject(patch) {
+	if !rawjson.IsObject(patch) {
 		return patch
 	}
 	changes, _ := lastMembers(patch)
@@ -250,16 +250,11 @@ func decode(raw json.RawMessage, into any) error {
 // object, the result is value.
 func overlayObject(old, value json.RawMessage) json.RawMessage {
 	var under, over map[string]json.RawMessage
-	if !isObject(old) || !isObject(value) || json.Unmarshal(old, &under) != nil || json.Unmarshal(value, &over) != nil {
+	if !rawjson.IsObject(old) || !rawjson.IsObject(value) || json.Unmarshal(old, &under) != nil || json.Unmarshal(value, &over) != nil {
 		return value
 	}
 	maps.Copy(under, over)
 	return encode(under)
-}
-
-func isObject(raw json.RawMessage) bool {
-	raw = bytes.TrimSpace(raw)
-	return len(raw) > 0 && raw[0] == '{'
 }
 
 // encode returns v as JSON, or null if v cannot be encoded.

@@ -343,7 +343,7 @@ func (f *firing) takes(can *Can, field Field, value json.RawMessage) bool {
 	case FieldInput:
 		return f.first.Tool == nil || can.takes(f.first.Tool.Input, value)
 	case FieldRequest:
-		return isObject(value)
+		return rawjson.IsObject(value)
 	}
 	return true
 }

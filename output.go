@@ -3,6 +3,8 @@ package grapnel
 import (
 	"bytes"
 	"encoding/json"
+
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // An Output is the result of a hook's program, or the response of its server. It may
@@ -17,7 +19,7 @@ type Output struct {
 
 // Object returns the members of the JSON object on Stdout, or nil.
 func (o *Output) Object() map[string]json.RawMessage {
-	if o == nil || !isObject(o.Stdout) {
+	if o == nil || !rawjson.IsObject(o.Stdout) {
 		return nil
 	}
 	var members map[string]json.RawMessage

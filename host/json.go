@@ -59,11 +59,6 @@ func asJSON(raw json.RawMessage) json.RawMessage {
 	}
 }
 
-// isObject reports whether raw is a complete, valid JSON object.
-func isObject(raw json.RawMessage) bool {
-	return bytes.HasPrefix(bytes.TrimLeft(raw, " \t\r\n"), []byte("{")) && json.Valid(raw)
-}
-
 func asToolError(err error) (json.RawMessage, bool) {
 	own, ok := errors.AsType[*ToolError](err)
 	if !ok || !json.Valid(own.Output) {
@@ -72,53 +67,34 @@ func asToolError(err error) (json.RawMessage, bool) {
 	return own.Output, true
 }
 
-// A member is one member of a JSON object.
-type member struct {
-	name  string
-	value json.RawMessage
-}
-
 // members splits an object into its members, in order. It keeps duplicate members.
-func members(object json.RawMessage) ([]member, error) {
-	d := json.NewDecoder(bytes.NewReader(object))
-	if begin, err := d.Token(); err != nil || begin != json.Delim('{') {
+func members(object json.RawMessage) ([]rawjson.Member, error) {
+	var all []rawjson.Member
+	if !rawjson.IsObject(object) || !rawjson.ValidMembers(object, func(m rawjson.Member) { all = append(all, m) }) {
 		return nil, errors.New("it is not a JSON object")
-	}
-	var all []member
-	for d.More() {
-		name, err := d.Token()
-		if err != nil {
-			return nil, err
-		}
-		m := member{}
-		m.name, _ = name.(string)
-		if err := d.Decode(&m.value); err != nil {
-			return nil, err
-		}
-		all = append(all, m)
 	}
 	return all, nil
 }
 
-func object(all []member) json.RawMessage {
+func object(all []rawjson.Member) json.RawMessage {
 	var b bytes.Buffer
 	b.WriteByte('{')
 	for i, m := range all {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		b.Write(rawjson.Quote(m.name))
+		b.Write(rawjson.Quote(m.Name))
 		b.WriteByte(':')
-		b.Write(m.value)
+		b.Write(m.Value)
 	}
 	b.WriteByte('}')
 	return b.Bytes()
 }
 
-// secret reports whether the member has one of the names in any letter case. Go's JSON decoders
+// secret reports whether a member has one of the names in any letter case. Go's JSON decoders
 // ignore case, so a hook could otherwise bypass "token" with "TOKEN".
-func (m *member) secret(names []string) bool {
-	return slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, m.name) })
+func secret(m *rawjson.Member, names []string) bool {
+	return slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, m.Name) })
 }
 
 // veil replaces secrets by [Redacted]. If the input is not an object, veil replaces all of it.
@@ -128,8 +104,8 @@ func veil(input json.RawMessage, names []string) json.RawMessage {
 		return rawjson.Quote(Redacted)
 	}
 	for i := range all {
-		if all[i].secret(names) {
-			all[i].value = rawjson.Quote(Redacted)
+		if secret(&all[i], names) {
+			all[i].Value = rawjson.Quote(Redacted)
 		}
 	}
 	return object(all)
@@ -146,11 +122,11 @@ func unveil(input, original json.RawMessage, names []string) (json.RawMessage, e
 	if err != nil {
 		return nil, err
 	}
-	was = slices.DeleteFunc(was, func(m member) bool { return !m.secret(names) })
-	var out []member
+	was = slices.DeleteFunc(was, func(m rawjson.Member) bool { return !secret(&m, names) })
+	var out []rawjson.Member
 	for _, m := range now {
 		switch {
-		case !m.secret(names):
+		case !secret(&m, names):
 			out = append(out, m)
 		case len(was) > 0:
 			// Restore duplicates in their original order, because a tool may read the first or

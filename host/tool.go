@@ -155,7 +155,7 @@ func (s *Session) before(ctx context.Context, r *Result) (done bool, err error) 
 
 // judgeCall fires the events of before.
 func (s *Session) judgeCall(ctx context.Context, r *Result, info *ToolInfo) (done bool, err error) {
-	if !isObject(r.Call.Input) { // guards could not read its members
+	if !rawjson.IsObject(r.Call.Input) || !json.Valid(r.Call.Input) { // guards could not read its members
 		return s.notRun(r, s.refuse(&grapnel.Event{Kind: grapnel.ToolBefore}, "the input is not a JSON object, so hooks cannot judge it", true))
 	}
 	ev, err := s.readCall(grapnel.ToolBefore, &r.Call, info)
@@ -192,7 +192,7 @@ func (s *Session) take(call *Call, info *ToolInfo, ev *grapnel.Event, v *grapnel
 	if !ok {
 		return nil
 	}
-	if !isObject(input) { // see BeforeTool
+	if !rawjson.IsObject(input) || !json.Valid(input) { // see BeforeTool
 		return s.refuse(ev, "hooks changed the input to a value that is not a JSON object", true)
 	}
 	var err error
