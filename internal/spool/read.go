@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // Alive is the kind of a heartbeat: a Record that says that the machine works.
@@ -99,20 +100,16 @@ func IDs(dir string) ([]string, error) {
 
 // idOf returns the ID at the beginning of a line, or "".
 func idOf(line []byte) string {
-	rest, ok := bytes.CutPrefix(line, lineBegin)
-	var id string
-	for end := 0; ok && end < len(rest); end++ {
-		switch rest[end] {
-		case '\\':
-			end++
-		case '"':
-			if json.Unmarshal(line[len(lineBegin)-1:len(lineBegin)+end+1], &id) != nil {
-				return ""
-			}
-			return id
-		}
+	if !bytes.HasPrefix(line, lineBegin) {
+		return ""
 	}
-	return ""
+	quote := len(lineBegin) - 1
+	end := rawjson.SkipString(line, quote)
+	if end < 0 {
+		return ""
+	}
+	id, _ := rawjson.Unquote(line[quote:end])
+	return id
 }
 
 // poll is how often Follow checks for new lines.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"unicode/utf8"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
@@ -68,7 +67,9 @@ func (l limits) reduce(raw []byte) []byte {
 		return raw
 	}
 	r.out = make([]byte, 0, min(len(raw), l.total)+markRoom)
-	r.value(raw, 0, "", 0)
+	if i := rawjson.SkipSpace(raw, 0); i < len(raw) {
+		r.value(raw, i, "", 0)
+	}
 	return r.out
 }
 
@@ -93,11 +94,8 @@ func cutText(text string, limit, more int) string {
 	if len(text) <= limit && more == 0 {
 		return text
 	}
-	at := min(len(text), max(0, limit-len(cutMark)-18))
-	for at > 0 && at < len(text) && !utf8.RuneStart(text[at]) {
-		at--
-	}
-	return text[:at] + fmt.Sprintf(cutMark, len(text)-at+more)
+	kept := rawjson.Cut(text, limit-len(cutMark)-18)
+	return kept + fmt.Sprintf(cutMark, len(text)-len(kept)+more)
 }
 
 // slim returns a copy of an event in which the large parts are already within the limits. This
@@ -167,8 +165,7 @@ func (l limits) raw(raw *json.RawMessage) {
 	}
 }
 
-// A reducer copies JSON within limits. Invalid JSON ends the copy: an index beyond the end stops
-// it.
+// A reducer copies JSON within limits. Invalid JSON ends the copy.
 type reducer struct {
 	limits
 	secrets bool // there may be secrets
@@ -182,13 +179,9 @@ func (r *reducer) longStrings(raw []byte) bool {
 	if len(raw) <= r.text {
 		return false
 	}
-	for i := 0; i < len(raw); i++ {
-		if raw[i] == '"' {
-			end := stringEnd(raw, i)
-			if end-i-2 > r.text {
-				return true
-			}
-			i = end - 1
+	for t := range rawjson.Tokens(raw) {
+		if t.End-t.Begin-2 > r.text && (t.Kind == '"' || t.Kind == ':') {
+			return true
 		}
 	}
 	return false
@@ -196,54 +189,37 @@ func (r *reducer) longStrings(raw []byte) bool {
 
 func (r *reducer) room() int { return r.total - len(r.out) - markRoom }
 
-// value copies the value at raw[i:] and returns the index after it. name is the name of the
-// member that has this value.
+// value copies the value that begins at i, and returns the index after it, or -1. name is the name
+// of the member that has this value.
 func (r *reducer) value(raw []byte, i int, name string, depth int) int {
-	i = skipSpace(raw, i)
-	switch {
-	case i >= len(raw):
-		return i
-	case raw[i] == '"':
-		end := stringEnd(raw, i)
-		r.string(raw[i:end], name)
-		return end
-	case raw[i] == '{' || raw[i] == '[':
-		if depth >= maxDepth || r.room() <= 0 {
-			r.out = append(r.out, raw[i])
-			r.rest(raw[i] == '{', 0)
-			r.out = append(r.out, raw[i]+2) // in ASCII, the closing bracket is two after the opening one
-			return valueEnd(raw, i)
-		}
+	if (raw[i] == '{' || raw[i] == '[') && depth < maxDepth && r.room() > 0 {
 		return r.container(raw, i, name, depth)
-	default:
-		end := valueEnd(raw, i)
-		if end-i > min(400, max(r.room(), 24)) { // no field of an event has such a number
-			r.out = append(r.out, `"`+restMark+`"`...)
-		} else {
-			r.out = append(r.out, raw[i:end]...)
-		}
-		return end
 	}
+	end := rawjson.SkipValue(raw, i)
+	switch {
+	case end < 0:
+	case raw[i] == '{' || raw[i] == '[':
+		r.out = append(r.out, raw[i])
+		r.rest(raw[i] == '{', 0)
+		r.out = append(r.out, raw[end-1])
+	case raw[i] == '"':
+		r.string(raw[i:end], name)
+	case end-i > min(400, max(r.room(), 24)): // no field of an event has such a number
+		r.out = append(r.out, `"`+restMark+`"`...)
+	default:
+		r.out = append(r.out, raw[i:end]...)
+	}
+	return end
 }
 
 // container copies an object or array.
 func (r *reducer) container(raw []byte, i int, name string, depth int) int {
-	begin, object := i, raw[i] == '{'
+	object, full := raw[i] == '{', false
 	r.out = append(r.out, raw[i])
 	var last byte // first byte of the previous value
-	for i = skipSpace(raw, i+1); i < len(raw) && raw[i] != '}' && raw[i] != ']'; {
-		start := i
-		key := []byte(nil)
-		if object {
-			end := stringEnd(raw, i)
-			key = raw[i:end]
-			i = skipSpace(raw, skipSpace(raw, end)+1) // after the colon
-		}
-		if r.room() <= len(key)+8 || len(key) > r.text {
-			r.rest(object, last)
-			i = valueEnd(raw, begin)
-			r.out = append(r.out, raw[begin]+2)
-			return i
+	end := rawjson.Inside(raw, i, func(key []byte, begin int) int {
+		if full = r.room() <= len(key)+8 || len(key) > r.text; full {
+			return -1
 		}
 		if last != 0 {
 			r.out = append(r.out, ',')
@@ -253,18 +229,17 @@ func (r *reducer) container(raw []byte, i int, name string, depth int) int {
 			r.string(key, "")
 			r.out = append(r.out, ':')
 		}
-		if i < len(raw) {
-			last = raw[i]
-		}
-		i = skipSpace(raw, r.value(raw, i, name, depth+1))
-		if i < len(raw) && raw[i] == ',' {
-			i = skipSpace(raw, i+1)
-		} else if i <= start {
-			break // invalid JSON
-		}
+		last = raw[begin]
+		return r.value(raw, begin, name, depth+1)
+	})
+	if full {
+		r.rest(object, last)
+		end = rawjson.SkipValue(raw, i)
 	}
-	r.out = append(r.out, raw[begin]+2)
-	return min(i+1, len(raw))
+	if end >= 0 {
+		r.out = append(r.out, raw[end-1])
+	}
+	return end
 }
 
 // rest adds, once, a mark that the rest of an object or array is left out. After an object, the
@@ -334,58 +309,4 @@ func window(raw []byte, size int) (text string, more int) {
 		}
 	}
 	return "", len(raw) - 2
-}
-
-func skipSpace(b []byte, i int) int {
-	for i < len(b) && (b[i] == ' ' || b[i] == '\t' || b[i] == '\n' || b[i] == '\r') {
-		i++
-	}
-	return min(i, len(b))
-}
-
-// stringEnd returns the index after the string that begins at i.
-func stringEnd(b []byte, i int) int {
-	for i++; i < len(b); i++ {
-		switch b[i] {
-		case '"':
-			return i + 1
-		case '\\':
-			i++
-		}
-	}
-	return len(b)
-}
-
-// valueEnd returns the index after the value that begins at i.
-func valueEnd(b []byte, i int) int {
-	depth := 0
-	for i < len(b) {
-		switch c := b[i]; {
-		case c == '"':
-			i = stringEnd(b, i)
-		case c == '{' || c == '[':
-			depth++
-			i++
-		case c == '}' || c == ']':
-			if depth == 0 {
-				return i
-			}
-			depth--
-			i++
-		case c == ',' || c == ':' || c == ' ' || c == '\t' || c == '\n' || c == '\r':
-			if depth == 0 {
-				return i
-			}
-			i++
-			continue
-		default:
-			for i < len(b) && bytes.IndexByte([]byte("{}[],: \t\n\r\""), b[i]) < 0 {
-				i++
-			}
-		}
-		if depth == 0 {
-			return i
-		}
-	}
-	return len(b)
 }
