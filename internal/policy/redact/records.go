@@ -93,7 +93,7 @@ func (k *Keeping) edit(raw []byte, event bool) ([]byte, error) {
 		if needed(path) {
 			return raw, len(path) > 0 && path[0] != "hooks" && path[0] != "input", nil
 		}
-		text, ok := asText(raw)
+		text, ok := rawjson.Unquote(raw)
 		if !ok {
 			return raw, false, nil
 		}

@@ -309,7 +309,7 @@ func (s *eventRedactor) payload(raw json.RawMessage, below []string) {
 			}
 		}
 		if len(below) == 0 && len(path) > 0 && inputName(path[len(path)-1]) { // JSON in a text, as in Cursor
-			if text, ok := asText(raw); ok && json.Valid([]byte(text)) {
+			if text, ok := rawjson.Unquote(raw); ok && json.Valid([]byte(text)) {
 				s.payload(json.RawMessage(text), path)
 			}
 		}
@@ -336,7 +336,7 @@ func (s *eventRedactor) remember(raw json.RawMessage) {
 		}
 	}
 	_, _ = walkJSON(raw, func(_ []string, raw json.RawMessage) (json.RawMessage, bool, error) {
-		text, ok := asText(raw)
+		text, ok := rawjson.Unquote(raw)
 		switch {
 		case ok:
 			add(text)
@@ -356,7 +356,7 @@ func (s *eventRedactor) whole(path []string, raw json.RawMessage) json.RawMessag
 
 // leaf redacts secrets in a text. If free is true, it also redacts a number that is a secret.
 func (s *eventRedactor) leaf(path []string, raw json.RawMessage, free bool) (json.RawMessage, bool, error) {
-	text, ok := asText(raw)
+	text, ok := rawjson.Unquote(raw)
 	if !ok {
 		if free && len(raw) >= leastSecret && raw[0] != '{' && raw[0] != '[' && slices.Contains(s.values, string(raw)) {
 			return s.whole(path, raw), true, nil
@@ -548,8 +548,8 @@ func (s *eventRedactor) back(field grapnel.Field, raw json.RawMessage) (was json
 		sp := s.spots[left[key][0]]
 		left[key] = left[key][1:]
 		open--
-		text, isText := asText(raw)
-		shown, _ := asText(sp.now)
+		text, isText := rawjson.Unquote(raw)
+		shown, _ := rawjson.Unquote(sp.now)
 		switch {
 		case isText && text == shown:
 			return sp.was, true, nil
@@ -578,12 +578,6 @@ func (s *eventRedactor) back(field grapnel.Field, raw json.RawMessage) (was json
 		return nil, false, wrong
 	}
 	return was, true, err
-}
-
-// asText decodes a JSON string.
-func asText(raw json.RawMessage) (text string, ok bool) {
-	ok = len(raw) > 0 && raw[0] == '"' && json.Unmarshal(raw, &text) == nil
-	return text, ok
 }
 
 func pathKey(path []string) string {

@@ -63,52 +63,27 @@ type walker struct {
 // measure records where each object and array ends.
 func (w *walker) measure() {
 	var open []int
-	for i := 0; i < len(w.raw); i++ {
-		switch w.raw[i] {
-		case '"':
-			i = w.text(i) - 1
+	for t := range rawjson.Tokens(w.raw) {
+		switch t.Kind {
 		case '{', '[':
 			open = append(open, len(w.begins))
-			w.begins, w.ends = append(w.begins, i), append(w.ends, 0)
+			w.begins, w.ends = append(w.begins, t.Begin), append(w.ends, 0)
 		case '}', ']':
-			w.ends[open[len(open)-1]] = i + 1
+			w.ends[open[len(open)-1]] = t.End
 			open = open[:len(open)-1]
 		}
 	}
 }
 
-// text returns the index after the string that begins at i.
-func (w *walker) text(i int) int {
-	for i++; w.raw[i] != '"'; i++ {
-		if w.raw[i] == '\\' {
-			i++
-		}
-	}
-	return i + 1
-}
-
 // end returns the index after the value that begins at i.
 func (w *walker) end(i int) int {
-	switch w.raw[i] {
-	case '"':
-		return w.text(i)
-	case '{', '[':
-		for w.begins[w.at] < i { // skip those that were not visited
-			w.at++
-		}
-		return w.ends[w.at]
+	if w.raw[i] != '{' && w.raw[i] != '[' {
+		return rawjson.SkipValue(w.raw, i)
 	}
-	for i < len(w.raw) && w.raw[i] > ' ' && w.raw[i] != ',' && w.raw[i] != '}' && w.raw[i] != ']' {
-		i++
+	for w.begins[w.at] < i { // skip those that were not visited
+		w.at++
 	}
-	return i
-}
-
-func (w *walker) space(i int) int {
-	for w.raw[i] <= ' ' {
-		i++
-	}
-	return i
+	return w.ends[w.at]
 }
 
 // value copies the value between two indexes, and reports whether it was kept.
@@ -131,53 +106,47 @@ func (w *walker) value(i, end int, path []string) (kept bool, err error) {
 }
 
 // inside copies an object or array.
-func (w *walker) inside(i int, path []string) error {
-	object := w.raw[i] == '{'
+func (w *walker) inside(i int, path []string) (err error) {
 	w.out = append(w.out, w.raw[i])
 	first := true
 	path = append(slices.Clip(path), "")
-	last := len(path) - 1
-	for n := 0; ; n++ {
-		i = w.space(i + 1)
-		if w.raw[i] == '}' || w.raw[i] == ']' {
-			break
-		}
+	last, n := len(path)-1, 0
+	end := rawjson.Inside(w.raw, i, func(name []byte, begin int) int {
 		before := len(w.out)
 		if !first {
 			w.out = append(w.out, ',')
 		}
 		path[last] = strconv.Itoa(n)
-		if object {
-			end := w.text(i)
-			written, err := w.name(w.raw[i:end], path)
-			if err != nil {
-				return err
+		n++
+		if name != nil {
+			if name, err = w.name(name, path); err != nil {
+				return -1
 			}
-			w.out = append(append(w.out, written...), ':')
-			i = w.space(w.space(end) + 1) // skip the colon
+			w.out = append(append(w.out, name...), ':')
 		}
-		end := w.end(i)
-		kept, err := w.value(i, end, path)
-		if err != nil {
-			return err
+		end := w.end(begin)
+		var kept bool
+		if kept, err = w.value(begin, end, path); err != nil {
+			return -1
 		}
 		if kept {
 			first = false
 		} else {
 			w.out = w.out[:before]
 		}
-		if i = w.space(end); w.raw[i] != ',' {
-			break
-		}
+		return end
+	})
+	if err != nil {
+		return err
 	}
-	w.out = append(w.out, w.raw[i])
+	w.out = append(w.out, w.raw[end-1])
 	return nil
 }
 
 // name sets the last element of path to the name of a member, and returns the name to write.
 func (w *walker) name(raw []byte, path []string) ([]byte, error) {
 	last := len(path) - 1
-	name, _ := asText(raw)
+	name, _ := rawjson.Unquote(raw)
 	path[last] = name
 	if bytes.IndexByte(raw, '\\') >= 0 {
 		raw = rawjson.AppendQuoted(nil, name)
