@@ -441,7 +441,7 @@ func (ev *Event) Get(f Field) (json.RawMessage, bool) {
 		}
 	case FieldTools:
 		if ev.Toolset != nil && ev.Toolset.Allowed != nil {
-			raw = encode(ev.Toolset.Allowed)
+			raw = rawjson.OrNull(ev.Toolset.Allowed)
 		}
 	case FieldMode:
 		if ev.Toolset != nil {

@@ -254,14 +254,5 @@ func overlayObject(old, value json.RawMessage) json.RawMessage {
 		return value
 	}
 	maps.Copy(under, over)
-	return encode(under)
-}
-
-// encode returns v as JSON, or null if v cannot be encoded.
-func encode(v any) json.RawMessage {
-	raw, err := rawjson.Marshal(v)
-	if err != nil {
-		return json.RawMessage("null")
-	}
-	return raw
+	return rawjson.OrNull(under)
 }

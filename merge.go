@@ -51,14 +51,14 @@ func mergeField(ev *Event, field Field, value json.RawMessage, patch bool, merge
 	case mergeIntersect:
 		var old, now []string
 		if has && json.Unmarshal(current, &old) == nil && json.Unmarshal(value, &now) == nil {
-			value = encode(slices.DeleteFunc(old, func(t string) bool { return !slices.Contains(now, t) }))
+			value = rawjson.OrNull(slices.DeleteFunc(old, func(t string) bool { return !slices.Contains(now, t) }))
 		}
 	case mergeUnion:
 		var old, now []string
 		if has && json.Unmarshal(current, &old) == nil && json.Unmarshal(value, &now) == nil {
 			old = append(old, now...)
 			slices.Sort(old)
-			value = encode(slices.Compact(old))
+			value = rawjson.OrNull(slices.Compact(old))
 		}
 	case mergeStrictest:
 		if old, ok := rawString(current); ok {

@@ -600,7 +600,7 @@ func (f *firing) unite(a *answer, now *Event, field Field, value json.RawMessage
 		}
 		return false
 	}
-	return now.Set(field, encode(slices.DeleteFunc(values, func(value string) bool {
+	return now.Set(field, rawjson.OrNull(slices.DeleteFunc(values, func(value string) bool {
 		if now.Toolset != nil && now.Toolset.Mode == "none" {
 			return true
 		}

@@ -122,7 +122,7 @@ func claudeParts(m *members, row *EventRow, ev *grapnel.Event) error {
 			call.set("tool_response", ev.Calls[i].Output)
 			calls = append(calls, call.raw())
 		}
-		list, err := encode(calls)
+		list, err := rawjson.Line(calls)
 		m.set("tool_calls", trim(list))
 		return err
 	case "Notification":

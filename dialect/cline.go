@@ -274,7 +274,7 @@ func clineInput(tool string, input json.RawMessage) (json.RawMessage, error) {
 	if same {
 		return input, nil
 	}
-	whole, err := encode(list)
+	whole, err := rawjson.Line(list)
 	return members{{spells.list, trim(whole)}}.raw(), err
 }
 

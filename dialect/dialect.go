@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // MaxPayload is the maximum size of an event in bytes: 32 MiB. A larger payload is an error, so
@@ -564,7 +565,7 @@ func jsonReply(wire any) Reply {
 	if reflect.ValueOf(wire).IsZero() {
 		return Reply{}
 	}
-	stdout, err := encode(wire)
+	stdout, err := rawjson.Line(wire)
 	if err != nil { // every part of a Verdict was valid JSON when it was merged
 		return Reply{Exit: 2, Stderr: fmt.Appendf(nil, "grapnel: cannot write the answer: %v\n", err)}
 	}

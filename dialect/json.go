@@ -77,12 +77,3 @@ func present(raw json.RawMessage) json.RawMessage {
 	}
 	return raw
 }
-
-// encode writes JSON on one line, with a newline.
-func encode(v any) ([]byte, error) {
-	line, err := rawjson.Marshal(v)
-	if err != nil {
-		return nil, err
-	}
-	return append(line, '\n'), nil
-}

@@ -137,7 +137,7 @@ func writePlainVerdict(_ *EventRow, _ *grapnel.Event, v *grapnel.Verdict) Reply 
 }
 
 func writePlainEvent(ev *grapnel.Event) ([]byte, error) {
-	return encode(plainEvent{PlainVersion, wire.Of(ev)})
+	return rawjson.Line(plainEvent{PlainVersion, wire.Of(ev)})
 }
 
 // readPlainOutcome decides by the exit code first: 0 means that stdout has the answer, 2 is a

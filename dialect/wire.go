@@ -58,7 +58,7 @@ var hello = Message{Version: PlainVersion, Type: TypeHello, Name: "grapnel"}
 func (m Message) Write() ([]byte, error) {
 	event := bytes.TrimSpace(m.Event) // already valid JSON on one line, and most of the output
 	m.Event = nil
-	line, err := encode(&m)
+	line, err := rawjson.Line(&m)
 	if err != nil || len(event) == 0 {
 		return line, err
 	}

@@ -10,15 +10,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
-// encode returns value as JSON without HTML escaping, or null if it cannot be encoded.
-func encode(value any) json.RawMessage {
-	raw, err := JSON(value)
-	if err != nil {
-		return json.RawMessage("null")
-	}
-	return raw
-}
-
 // JSON returns value in the encoding that hooks get. Unlike encoding/json it does not escape <, >
 // and &.
 func JSON(value any) (json.RawMessage, error) {

@@ -210,7 +210,7 @@ func (l *Loop) store(ctx context.Context, s *Session, m ChatMessage) error {
 	}
 	if s.Listens(grapnel.TranscriptBefore) {
 		// The message already exists: guards judge it even if the turn is canceled.
-		raw, err := s.Keep(context.WithoutCancel(ctx), encode(m))
+		raw, err := s.Keep(context.WithoutCancel(ctx), rawjson.OrNull(m))
 		switch {
 		case goesOn(err):
 			return nil // the message is not stored; the turn continues

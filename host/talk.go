@@ -35,7 +35,7 @@ func (s *Session) prompt(ctx context.Context, m ChatMessage) (ChatMessage, []str
 	}
 	ev := &grapnel.Event{Kind: grapnel.PromptBefore, Prompt: &grapnel.Prompt{Text: m.Text()}}
 	if m.Role != "user" || string(m.Content) != string(rawjson.Quote(m.Text())) {
-		ev.Native = encode(ChatMessage{Role: m.Role, Content: m.Content})
+		ev.Native = rawjson.OrNull(ChatMessage{Role: m.Role, Content: m.Content})
 	}
 	v, err := s.act(ctx, ev)
 	if err != nil {

@@ -224,7 +224,7 @@ func newSet(h *policyfile.Hook) *set {
 		if s.patches == nil {
 			s.patches = map[grapnel.Field]json.RawMessage{}
 		}
-		s.patches[field] = encode(tree)
+		s.patches[field], _ = rawjson.Marshal(tree) // nil for a value without a JSON form
 	}
 	return s
 }
@@ -275,12 +275,6 @@ func reach(p *policyfile.Place, in json.RawMessage) error {
 		at += "." + name
 	}
 	return nil
-}
-
-// encode returns v as JSON, or nil if v has no JSON form.
-func encode(v any) json.RawMessage {
-	raw, _ := rawjson.Marshal(v)
-	return raw
 }
 
 // A shape describes the valid values of a field.

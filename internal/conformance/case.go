@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // A Case is one promise: an action and its expected result.
@@ -124,7 +126,7 @@ func newCase(raw json.RawMessage, suite string) Case {
 				delete(c.body, key)
 			}
 		}
-		err = strict(encode(own), &c.frame)
+		err = strict(rawjson.Must(own), &c.frame)
 	}
 	if c.Dialect == "" {
 		c.Dialect = suite
@@ -138,7 +140,7 @@ func newCase(raw json.RawMessage, suite string) Case {
 
 // decode reads the members of the case's kind.
 func (c *Case) decode(into any) error {
-	if err := strict(encode(c.body), into); err != nil {
+	if err := strict(rawjson.Must(c.body), into); err != nil {
 		return fmt.Errorf("cannot read the case: %w", err)
 	}
 	return nil

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // A view is the result of a case in the terms of its family. It has every member that an answer
@@ -262,7 +264,7 @@ func (v view) equal(want, got any) bool {
 
 // plain returns the value as it looks after a round trip through JSON.
 func plain(value any) any {
-	out, err := tree(encode(value))
+	out, err := tree(rawjson.Must(value))
 	if err != nil {
 		panic(err) // encode wrote valid JSON
 	}

@@ -38,6 +38,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // Options configure a run of cases. The zero value and nil mean the defaults.
@@ -96,7 +98,7 @@ func (r *Result) String() string {
 		fmt.Fprintf(&b, "    %s\n", r.Error)
 	}
 	for _, d := range r.Diffs {
-		fmt.Fprintf(&b, "    %s\n        want %s\n        got  %s\n", d.Key, encode(d.Want), encode(d.Got))
+		fmt.Fprintf(&b, "    %s\n        want %s\n        got  %s\n", d.Key, rawjson.Must(d.Want), rawjson.Must(d.Got))
 	}
 	return b.String()
 }

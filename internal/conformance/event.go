@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // An eventDef is one event in the format of a case.
@@ -124,7 +125,7 @@ func primaryOf(kind grapnel.Kind) primary {
 // value returns the field as JSON.
 func (p primary) value(ev *grapnel.Event) json.RawMessage {
 	if p.field == sessionField {
-		return encode(ev.Session.ID)
+		return rawjson.Must(ev.Session.ID)
 	}
 	value, ok := ev.Get(p.field)
 	if !ok {
@@ -139,7 +140,7 @@ func (p primary) text(value json.RawMessage) string {
 	if p.field != grapnel.FieldInput {
 		return text(value)
 	}
-	return string(encode(plain(value)))
+	return string(rawjson.Must(plain(value)))
 }
 
 // text returns the content of a JSON string, or "" for another value.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/process"
 )
 
@@ -161,7 +162,7 @@ func built(name string, args map[string]json.RawMessage) (*grapnel.Event, error)
 		return nil, err
 	}
 	ev := &grapnel.Event{
-		Kind: kind, Agent: grapnel.Agent{Name: flyto.name}, Native: encode(args),
+		Kind: kind, Agent: grapnel.Agent{Name: flyto.name}, Native: rawjson.Must(args),
 		Session: grapnel.Session{ID: text(args["session_id"]), Root: text(args["project_root"])},
 	}
 	if args["tool_name"] != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	geminifile "github.com/grapnel-dev/grapnel/systems/gemini/hookfile"
 )
@@ -92,7 +93,7 @@ func geminiEvent(e eventName, dir string, input map[string]any) (*grapnel.Event,
 		}
 	}
 	payload["hook_event_name"] = e.native
-	ev, err := dialect.GeminiCLI().Read(dialect.Input{Payload: encode(payload)})
+	ev, err := dialect.GeminiCLI().Read(dialect.Input{Payload: rawjson.Must(payload)})
 	if err != nil {
 		return nil, err
 	}
@@ -507,7 +508,7 @@ func geminiPlanned(c *Case, subject *string, req geminifile.Request, settings an
 	for i, definitions := range append([]any{settings}, extensions...) {
 		file := geminifile.Hooks{Source: grapnel.Source{Name: fmt.Sprintf("%d", i)}, Extension: i > 0}
 		if definitions != nil {
-			file.Hooks = encode(map[string]any{e.native: definitions})
+			file.Hooks = rawjson.Must(map[string]any{e.native: definitions})
 		}
 		req.Files = append(req.Files, file)
 	}

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // Cases about model calls use the provider's format: {model, contents, config} and {candidates,
@@ -183,7 +185,7 @@ func jsString(of map[string]any, name string) string {
 		case json.Number:
 			return value.String()
 		default:
-			return string(encode(value))
+			return string(rawjson.Must(value))
 		}
 	}
 	return text(value)

@@ -15,6 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/builtin"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/process"
 	ironclawfile "github.com/grapnel-dev/grapnel/systems/ironclaw/hookfile"
@@ -256,7 +257,7 @@ func (does *behaviour) change(ev *grapnel.Event) (grapnel.Outcome, error) {
 		}
 		value = json.RawMessage(text) // for a tool's input, the text may be invalid JSON
 		if p.field != grapnel.FieldInput {
-			value = encode(text)
+			value = rawjson.Must(text)
 		}
 	case "merge":
 		var members, more map[string]json.RawMessage
@@ -267,7 +268,7 @@ func (does *behaviour) change(ev *grapnel.Event) (grapnel.Outcome, error) {
 			members = more
 		}
 		maps.Copy(members, more)
-		value = encode(members)
+		value = rawjson.Must(members)
 	}
 	return grapnel.Outcome{Set: map[grapnel.Field]json.RawMessage{p.field: value}}, nil
 }

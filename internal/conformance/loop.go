@@ -16,6 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/host"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // loop runs an agent of the family with a scripted model and tools. The agent's hooks answer
@@ -163,7 +164,7 @@ func (s *stage) read(raw json.RawMessage) error {
 		delete(rest, word)
 	}
 	if len(rest) > 0 {
-		s.native = encode(rest)
+		s.native = rawjson.Must(rest)
 	}
 	return nil
 }
@@ -328,7 +329,7 @@ func (s *stage) tools(secrets []string) []host.AgentTool {
 				s.ran[name] = input
 				switch {
 				case name != s.call():
-					return encode("done"), nil
+					return rawjson.Must("done"), nil
 				case s.input.IsError || s.about == grapnel.ToolFailed:
 					return nil, &host.ToolError{Output: s.output()}
 				default:
@@ -352,7 +353,7 @@ func (s *stage) output() json.RawMessage {
 	if s.input.ToolOutput != nil {
 		return s.input.ToolOutput
 	}
-	return encode("done")
+	return rawjson.Must("done")
 }
 
 // approve is the person. It always agrees.
@@ -368,13 +369,13 @@ const attachment = "report.pdf"
 func (s *stage) generate(_ context.Context, r *host.Request, _ func(string) error) (*host.Response, error) {
 	s.requests = append(s.requests, r)
 	if len(s.requests) > 1 || len(s.calls) == 0 {
-		answer := encode(cmp.Or(s.input.Content, "done"))
+		answer := rawjson.Must(cmp.Or(s.input.Content, "done"))
 		if s.input.Response != nil {
 			answer = s.input.Response
 		}
 		return &host.Response{Content: answer, FinishReason: "stop", Attachments: []string{attachment}}, nil
 	}
-	response := &host.Response{Content: encode(nil), FinishReason: "tool_calls"}
+	response := &host.Response{Content: rawjson.Must(nil), FinishReason: "tool_calls"}
 	for i, name := range s.calls {
 		args := json.RawMessage("{}")
 		if name == s.call() && s.input.ToolInput != nil {
@@ -447,7 +448,7 @@ func (s *stage) hookSees(want any) any {
 	}
 	fields[p.word] = plain(p.value(saw))
 	fields["user_id"], fields["channel"], fields["session_id"] = saw.Session.User, saw.Session.Channel, saw.Session.ID
-	fields["thread_id"], fields["thread_ids"] = saw.Session.Thread, plain(encode(saw.Session.Threads))
+	fields["thread_id"], fields["thread_ids"] = saw.Session.Thread, plain(rawjson.Must(saw.Session.Threads))
 	fields["context"] = cmp.Or(saw.Session.Job, "chat")
 	switch {
 	case saw.Tool != nil:

@@ -10,6 +10,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/builtin"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	ic "github.com/grapnel-dev/grapnel/systems/ironclaw"
 	"github.com/grapnel-dev/grapnel/systems/ironclaw/hookfile"
 )
@@ -74,7 +75,7 @@ func (n *ironclawNames) run(does *behaviour, event ic.HookEvent) (ic.HookOutcome
 	case ic.Outbound:
 		ev.Message = &grapnel.Message{Channel: e.Channel, Content: e.Content}
 	case ic.ResponseTransform:
-		ev.Model = &grapnel.Model{Response: encode(e.Response)}
+		ev.Model = &grapnel.Model{Response: rawjson.Must(e.Response)}
 	default:
 		ev.Session.ID = event.PrimaryContent()
 	}
@@ -130,7 +131,7 @@ func (n *ironclawNames) fire(ctx context.Context, ev *grapnel.Event) (answered, 
 	}
 	value := json.RawMessage(changed)
 	if ev.Kind != grapnel.ToolBefore {
-		value = encode(changed)
+		value = rawjson.Must(changed)
 	}
 	return answered{decision: "modify", modified: map[string]any{primaryOf(ev.Kind).word: value}}, nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	mc "github.com/grapnel-dev/grapnel/systems/miniclaw"
 )
 
@@ -102,9 +103,9 @@ func (n *miniclawNames) run(does *behaviour, event mc.Event) mc.Action {
 	case mc.PreToolCall:
 		ev.Kind, ev.Tool = grapnel.ToolBefore, &grapnel.Tool{Name: e.ToolName, Input: e.Args}
 	case mc.PostToolCall:
-		ev.Kind, ev.Tool = grapnel.ToolAfter, &grapnel.Tool{Name: e.ToolName, Input: e.Args, Output: encode(e.Result)}
+		ev.Kind, ev.Tool = grapnel.ToolAfter, &grapnel.Tool{Name: e.ToolName, Input: e.Args, Output: rawjson.Must(e.Result)}
 	case mc.AgentEnd:
-		ev.Kind, ev.Model = grapnel.AgentAfter, &grapnel.Model{Response: encode(e.Response)}
+		ev.Kind, ev.Model = grapnel.AgentAfter, &grapnel.Model{Response: rawjson.Must(e.Response)}
 	}
 	out, err := does.run(n.bench, ev)
 	if err != nil {

@@ -35,15 +35,6 @@ func tree(raw []byte) (any, error) {
 	return value, err
 }
 
-// encode writes JSON without HTML escapes.
-func encode(value any) json.RawMessage {
-	raw, err := rawjson.Marshal(value)
-	if err != nil { // impossible: the value came from JSON or consists of strings and numbers
-		panic(fmt.Sprintf("cannot write %T as JSON: %v", value, err))
-	}
-	return raw
-}
-
 // expand replaces {"$repeat": x, "$times": n} by the repeated value.
 func expand(raw json.RawMessage) (json.RawMessage, error) {
 	if !bytes.Contains(raw, []byte(`"$repeat"`)) {
@@ -56,7 +47,7 @@ func expand(raw json.RawMessage) (json.RawMessage, error) {
 	if value, err = repeated(value); err != nil {
 		return nil, err
 	}
-	return encode(value), nil
+	return rawjson.Must(value), nil
 }
 
 // maxRepeat limits repeated values, so a mistake in a file cannot use up the machine's memory.
@@ -77,7 +68,7 @@ func repeated(value any) (any, error) {
 				Text  string `json:"$repeat"`
 				Times int    `json:"$times"`
 			}
-			if err := strict(encode(value), &r); err != nil {
+			if err := strict(rawjson.Must(value), &r); err != nil {
 				return nil, err
 			}
 			if r.Times < 0 || r.Times > maxRepeat/max(1, len(r.Text)) {

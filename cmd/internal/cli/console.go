@@ -4,8 +4,6 @@ package cli
 
 import (
 	"bufio"
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/local"
 )
 
@@ -112,20 +111,15 @@ func WorkDir() (string, error) {
 }
 
 // PrintJSON prints one value as indented JSON that is safe for a terminal.
-func (c *Console) PrintJSON(v any) error { return c.encode(v, "  ") }
+func (c *Console) PrintJSON(v any) error { return c.print(rawjson.Lines(v)) }
 
 // PrintLine prints one value as JSON on one line, safe for a terminal.
-func (c *Console) PrintLine(v any) error { return c.encode(v, "") }
+func (c *Console) PrintLine(v any) error { return c.print(rawjson.Line(v)) }
 
-func (c *Console) encode(v any, indent string) error {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", indent)
-	if err := enc.Encode(v); err != nil {
-		return err
+func (c *Console) print(text []byte, err error) error {
+	if err == nil {
+		_, err = io.WriteString(c.Out, printable.JSON(string(text)))
 	}
-	_, err := io.WriteString(c.Out, printable.JSON(b.String()))
 	return err
 }
 

@@ -30,8 +30,8 @@ var Cline = &Agent{
 		settings := filepath.Join(w.Home, ".cline", "data", "settings")
 		files := w.repository()
 		maps.Copy(files, map[string]string{
-			filepath.Join(settings, "global-settings.json"): encode(object{"telemetryOptOut": true, "autoUpdateEnabled": false}),
-			filepath.Join(settings, "providers.json"): encode(object{
+			filepath.Join(settings, "global-settings.json"): indented(object{"telemetryOptOut": true, "autoUpdateEnabled": false}),
+			filepath.Join(settings, "providers.json"): indented(object{
 				"version": 1, "lastUsedProvider": "openai-compatible",
 				"providers": object{"openai-compatible": object{
 					"settings":  object{"provider": "openai-compatible", "apiKey": "dummy", "model": "fake-1", "baseUrl": w.Model.URL + "/v1"},

@@ -35,7 +35,7 @@ var CodexCode = codex("code", "gpt-6-astra", Tools{
 
 // script returns the call of the JavaScript tool that calls tool and prints the result.
 func script(tool string, input any) model.Call {
-	return model.Call{Tool: "exec", Raw: fmt.Sprintf("const r = await tools.%s(%s); text(JSON.stringify(r))", tool, strings.TrimSpace(encode(input)))}
+	return model.Call{Tool: "exec", Raw: fmt.Sprintf("const r = await tools.%s(%s); text(JSON.stringify(r))", tool, strings.TrimSpace(indented(input)))}
 }
 
 func codex(variant, name string, tools Tools) *Agent {

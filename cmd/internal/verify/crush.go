@@ -27,7 +27,7 @@ var Crush = &Agent{
 	files: func(w *World) map[string]string {
 		fake := object{"provider": "fake", "model": "fake-1"}
 		files := w.repository()
-		maps.Copy(files, map[string]string{w.SettingsFile(): encode(object{
+		maps.Copy(files, map[string]string{w.SettingsFile(): indented(object{
 			"options": object{"disable_metrics": true, "disable_provider_auto_update": true, "disable_default_providers": true},
 			"models":  object{"large": fake, "small": fake},
 			"providers": object{"fake": object{

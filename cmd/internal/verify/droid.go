@@ -26,7 +26,7 @@ var Droid = &Agent{
 		},
 	},
 	files: func(w *World) map[string]string {
-		return map[string]string{w.SettingsFile(): encode(object{
+		return map[string]string{w.SettingsFile(): indented(object{
 			"customModels": []any{object{
 				"model": "fake-1", "displayName": "fake-1", "baseUrl": w.Model.URL + "/v1", "apiKey": "dummy",
 				"provider": "generic-chat-completion-api", "maxOutputTokens": 8000,

@@ -23,7 +23,7 @@ var OpenClaw = &Agent{
 		},
 	},
 	files: func(w *World) map[string]string {
-		return map[string]string{w.SettingsFile(): encode(object{
+		return map[string]string{w.SettingsFile(): indented(object{
 			"models": object{"mode": "replace", "providers": object{"fake": object{
 				"baseUrl": w.Model.URL + "/v1", "apiKey": "dummy", "api": "openai-completions",
 				"models": []any{object{

@@ -30,7 +30,7 @@ var OpenCode = &Agent{
 	},
 	files: func(w *World) map[string]string {
 		files := w.repository()
-		maps.Copy(files, map[string]string{filepath.Join(opencodeDir(w), "opencode.json"): encode(object{
+		maps.Copy(files, map[string]string{filepath.Join(opencodeDir(w), "opencode.json"): indented(object{
 			"autoupdate": false, "share": "disabled", "lsp": false, "formatter": false,
 			"model": "fake/fake-1", "small_model": "fake/fake-1", "enabled_providers": []any{"fake"},
 			"permission": object{"edit": "allow", "bash": "allow"},
@@ -71,7 +71,7 @@ var OpenCode = &Agent{
 			}
 			w.Program.Version = version
 		}
-		lock := encode(object{"packages": object{"": object{"dependencies": object{"@opencode-ai/plugin": w.Program.Version}}}})
+		lock := indented(object{"packages": object{"": object{"dependencies": object{"@opencode-ai/plugin": w.Program.Version}}}})
 		for _, dir := range []string{opencodeDir(w), filepath.Join(w.Home, ".opencode"), filepath.Join(w.Project, ".opencode")} {
 			if _, err := os.Stat(dir); err != nil {
 				continue

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/verify/model"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // call returns a call of tool with these members, names and values in turn.
@@ -30,17 +31,14 @@ func jsonLines[T any](stdout string) iter.Seq[T] {
 	}
 }
 
-// encode returns v as indented JSON for users and settings files. It panics if v cannot be encoded,
+// indented returns v as indented JSON for users and settings files. It panics if v cannot be encoded,
 // which does not happen in the drivers.
-func encode(v any) string {
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(v); err != nil {
+func indented(v any) string {
+	text, err := rawjson.Lines(v)
+	if err != nil {
 		panic("verify: " + err.Error())
 	}
-	return b.String()
+	return string(text)
 }
 
 // object is a JSON object in a settings file.

@@ -31,7 +31,7 @@ var QwenCode = &Agent{
 		},
 	},
 	files: func(w *World) map[string]string {
-		return map[string]string{w.SettingsFile(): encode(object{
+		return map[string]string{w.SettingsFile(): indented(object{
 			"$version":  4, // otherwise it rewrites the file
 			"security":  object{"auth": object{"selectedType": "openai"}, "folderTrust": object{"enabled": false}},
 			"general":   object{"enableAutoUpdate": false, "enableAutoUpdateNotification": false},

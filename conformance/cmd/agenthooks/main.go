@@ -13,7 +13,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -26,6 +25,7 @@ import (
 	adapter "github.com/grapnel-dev/grapnel/host/agenthooks"
 	"github.com/grapnel-dev/grapnel/internal/conformance"
 	"github.com/grapnel-dev/grapnel/internal/conformance/agenthooks"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 func main() { conformance.Main("agenthooks", run) }
@@ -87,13 +87,16 @@ func run(ctx context.Context, args []string) (failed bool, err error) {
 }
 
 func writeJSON(w io.Writer, parts []agenthooks.Part, declared agenthooks.Declaration) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(map[string]any{"declared": declared}); err != nil {
-		return err
-	}
+	values := []any{map[string]any{"declared": declared}}
 	for i := range parts {
-		if err := e.Encode(&parts[i]); err != nil {
+		values = append(values, &parts[i])
+	}
+	for _, v := range values {
+		line, err := rawjson.Line(v)
+		if err == nil {
+			_, err = w.Write(line)
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -10,7 +10,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -20,6 +19,7 @@ import (
 	"regexp"
 
 	"github.com/grapnel-dev/grapnel/internal/conformance"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 func main() {
@@ -77,9 +77,11 @@ func run(ctx context.Context, args []string) (failed bool, err error) {
 }
 
 func writeJSON(w io.Writer, r *conformance.Result) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	return e.Encode(r)
+	line, err := rawjson.Line(r)
+	if err == nil {
+		_, err = w.Write(line)
+	}
+	return err
 }
 
 func writeText(w io.Writer, r *conformance.Result) error {

@@ -1,8 +1,6 @@
 package telemetry
 
 import (
-	"bytes"
-	"encoding/json"
 	"log/slog"
 	"math"
 	"strconv"
@@ -13,6 +11,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/instrumentation"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // The structs below are OTLP in JSON, version 1.11 of its protocol buffers: names in
@@ -149,7 +149,7 @@ func encodeSpans(resource []otlpAttribute, spans []sdktrace.ReadOnlySpan) ([]byt
 		}
 		rs.ScopeSpans[i].Spans = append(rs.ScopeSpans[i].Spans, spanOf(s))
 	}
-	return encode(otlpTraces{[]otlpResourceSpans{rs}})
+	return rawjson.Line(otlpTraces{[]otlpResourceSpans{rs}})
 }
 
 func spanOf(s sdktrace.ReadOnlySpan) otlpSpan {
@@ -207,16 +207,7 @@ func encodeLogs(resource []otlpAttribute, records []logRecord) ([]byte, error) {
 		}
 		sl.LogRecords = append(sl.LogRecords, out)
 	}
-	return encode(otlpLogs{[]otlpResourceLogs{{Resource: otlpResource{resource}, ScopeLogs: []otlpScopeLogs{sl}, SchemaURL: schemaURL}}})
-}
-
-// encode is like json.Marshal without HTML escapes.
-func encode(v any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(v)
-	return b.Bytes(), err
+	return rawjson.Line(otlpLogs{[]otlpResourceLogs{{Resource: otlpResource{resource}, ScopeLogs: []otlpScopeLogs{sl}, SchemaURL: schemaURL}}})
 }
 
 // nano returns a time in the format of OTLP, never negative.

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
+
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // The structs below are metrics of OTLP in JSON, see otlp.go.
@@ -81,7 +83,7 @@ func encodeMetrics(resource []otlpAttribute, begun time.Time, snapshots []snapsh
 			}
 		}
 	}
-	return encode(otlpMetrics{[]otlpResourceMetrics{{Resource: otlpResource{resource}, ScopeMetrics: []otlpScopeMetrics{sm}, SchemaURL: schemaURL}}})
+	return rawjson.Line(otlpMetrics{[]otlpResourceMetrics{{Resource: otlpResource{resource}, ScopeMetrics: []otlpScopeMetrics{sm}, SchemaURL: schemaURL}}})
 }
 
 func metricOf(family *dto.MetricFamily, begun, at string) otlpMetric {

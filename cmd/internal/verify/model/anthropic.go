@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // The relevant parts of an Anthropic Messages request. Content is a string or a list of blocks,
@@ -93,7 +95,7 @@ func writeAnthropic(s *Server, conv *conversation, step Step) answer {
 	)
 	event := func(kind string, fields map[string]any) {
 		fields["type"] = kind
-		fmt.Fprintf(&sse, "event: %s\ndata: %s\n\n", kind, encode(fields))
+		fmt.Fprintf(&sse, "event: %s\ndata: %s\n\n", kind, rawjson.Must(fields))
 	}
 	message := map[string]any{
 		"id": s.newID("msg"), "type": "message", "role": "assistant", "model": conv.model,
@@ -124,7 +126,7 @@ func writeAnthropic(s *Server, conv *conversation, step Step) answer {
 		block(
 			map[string]any{"type": "tool_use", "id": id, "name": call.Tool, "input": call.input()},
 			map[string]any{"type": "tool_use", "id": id, "name": call.Tool, "input": map[string]any{}},
-			map[string]any{"type": "input_json_delta", "partial_json": string(encode(call.input()))},
+			map[string]any{"type": "input_json_delta", "partial_json": string(rawjson.Must(call.input()))},
 		)
 	}
 	event("message_delta", map[string]any{

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // The relevant parts of an OpenAI chat completions request.
@@ -108,7 +110,7 @@ func writeChat(s *Server, conv *conversation, step Step) answer {
 	for i, call := range step.Calls {
 		calls = append(calls, map[string]any{
 			"index": i, "id": s.newID("call"), "type": "function",
-			"function": map[string]any{"name": call.Tool, "arguments": string(encode(call.input()))},
+			"function": map[string]any{"name": call.Tool, "arguments": string(rawjson.Must(call.input()))},
 		})
 	}
 	finish := "stop"
@@ -132,7 +134,7 @@ func writeChat(s *Server, conv *conversation, step Step) answer {
 	}
 
 	var sse bytes.Buffer
-	chunk := func(v any) { fmt.Fprintf(&sse, "data: %s\n\n", encode(v)) }
+	chunk := func(v any) { fmt.Fprintf(&sse, "data: %s\n\n", rawjson.Must(v)) }
 	delta := func(delta map[string]any, finish any) {
 		chunk(object("chat.completion.chunk", map[string]any{"index": 0, "delta": delta, "finish_reason": finish}))
 	}

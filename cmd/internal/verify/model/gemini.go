@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // The relevant parts of a Gemini generateContent request.
@@ -80,7 +82,7 @@ func geminiResult(response map[string]any) (text string, failed bool) {
 		}
 	}
 	_, failed = response["error"]
-	return string(encode(response)), failed
+	return string(rawjson.Must(response)), failed
 }
 
 // writeGemini encodes step as a stream of responses, of which only the last one has a finish reason,
@@ -108,7 +110,7 @@ func writeGemini(s *Server, conv *conversation, step Step) answer {
 	}
 	var sse bytes.Buffer
 	for i, parts := range turns {
-		fmt.Fprintf(&sse, "data: %s\n\n", encode(geminiResponse(parts, i == len(turns)-1)))
+		fmt.Fprintf(&sse, "data: %s\n\n", rawjson.Must(geminiResponse(parts, i == len(turns)-1)))
 	}
 	return answer{"text/event-stream", sse.Bytes()}
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // The relevant parts of an OpenAI Responses request. Input is a list of messages, calls and
@@ -82,7 +84,7 @@ func writeResponses(s *Server, conv *conversation, step Step) answer {
 	)
 	event := func(kind string, fields map[string]any) {
 		fields["type"] = kind
-		fmt.Fprintf(&sse, "event: %s\ndata: %s\n\n", kind, encode(fields))
+		fmt.Fprintf(&sse, "event: %s\ndata: %s\n\n", kind, rawjson.Must(fields))
 	}
 	response := map[string]any{"id": s.newID("resp"), "object": "response", "status": "in_progress", "model": conv.model, "output": []any{}}
 	event("response.created", map[string]any{"response": response})
@@ -105,7 +107,7 @@ func writeResponses(s *Server, conv *conversation, step Step) answer {
 		done(item(map[string]any{"type": "output_text", "text": step.Text}))
 	}
 	for _, call := range step.Calls {
-		item := map[string]any{"type": "function_call", "name": call.Tool, "call_id": s.newID("call"), "arguments": string(encode(call.input()))}
+		item := map[string]any{"type": "function_call", "name": call.Tool, "call_id": s.newID("call"), "arguments": string(rawjson.Must(call.input()))}
 		if call.Raw != "" {
 			delete(item, "arguments")
 			item["type"], item["input"], item["status"] = "custom_tool_call", call.Raw, "completed"

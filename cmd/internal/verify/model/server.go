@@ -128,7 +128,7 @@ func refuse(w http.ResponseWriter, problem string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("x-should-retry", "false")
 	w.WriteHeader(http.StatusNotFound)
-	_, _ = w.Write(encode(map[string]any{
+	_, _ = w.Write(rawjson.Must(map[string]any{
 		"type":  "error",
 		"error": map[string]any{"type": "not_found_error", "code": http.StatusNotFound, "status": "NOT_FOUND", "message": "model server: " + problem},
 	}))
@@ -140,7 +140,7 @@ type answer struct {
 	body        []byte
 }
 
-func plainJSON(v any) answer { return answer{"application/json", encode(v)} }
+func plainJSON(v any) answer { return answer{"application/json", rawjson.Must(v)} }
 
 // A conversation is the part of a request's history that is needed to choose the next step. It is
 // the same for all protocols.
@@ -249,14 +249,4 @@ func (s *Server) answer(req *Request) (answer, error) {
 // because OpenClaw removes punctuation before it sends a call back.
 func (s *Server) newID(kind string) string {
 	return kind + strconv.FormatInt(s.ids.Add(1), 10)
-}
-
-// encode returns JSON without HTML escapes. It panics if v cannot be encoded, which does not
-// happen: every value was decoded from JSON or is defined in this package.
-func encode(v any) []byte {
-	raw, err := rawjson.Marshal(v)
-	if err != nil {
-		panic("model: " + err.Error())
-	}
-	return raw
 }

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 func start(t *testing.T) *Server {
@@ -416,7 +418,7 @@ func TestParallelConversations(t *testing.T) {
 // post sends body as JSON and returns the status and body of the answer. Other goroutines may
 // call it.
 func post(t *testing.T, url string, body any) (int, string) {
-	resp, err := http.Post(url, "application/json", bytes.NewReader(encode(body)))
+	resp, err := http.Post(url, "application/json", bytes.NewReader(rawjson.Must(body)))
 	if err != nil {
 		t.Error(err)
 		return 0, ""
