@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/grapnel-dev/grapnel/internal/presets"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
@@ -509,11 +508,8 @@ func capText(text string, limit int) string {
 	if len(text) <= limit {
 		return text
 	}
-	cut := limit
-	for cut > 0 && !utf8.RuneStart(text[cut]) {
-		cut--
-	}
-	return fmt.Sprintf("%s… [grapnel: %d more bytes cut]", text[:cut], len(text)-cut)
+	kept := rawjson.Cut(text, limit)
+	return fmt.Sprintf("%s… [grapnel: %d more bytes cut]", kept, len(text)-len(kept))
 }
 
 // capTexts limits the total size of a list of texts, in bytes.

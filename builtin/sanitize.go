@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync"
 	"unicode"
+
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // MaxSummary is the maximum length of an answer in [Sanitize], in bytes. It is several times the
@@ -36,7 +38,7 @@ const (
 func Sanitize(text string) string {
 	text = visible(text)
 	if len(text) > MaxSummary {
-		text = cut(text, MaxSummary) + "\n" + cutMark
+		text = rawjson.Cut(text, MaxSummary) + "\n" + cutMark
 	}
 	lines := strings.Split(text, "\n")
 	last, at := 0, 0

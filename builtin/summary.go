@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/internal/shorten"
 )
 
@@ -177,16 +177,5 @@ func transcript(messages []Message) string {
 			break
 		}
 	}
-	return cut(b.String(), MaxTranscript)
-}
-
-// cut returns the first bytes of a text, cut at a character boundary.
-func cut(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	for limit > 0 && !utf8.RuneStart(text[limit]) {
-		limit--
-	}
-	return text[:limit]
+	return rawjson.Cut(b.String(), MaxTranscript)
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/internal/readfile"
 )
 
@@ -179,7 +180,7 @@ func (t *turns) put(id, role string, content json.RawMessage, calls []part) {
 	texts = slices.DeleteFunc(texts, func(text string) bool {
 		return strings.TrimSpace(text) == "" || strings.HasPrefix(text, sessionContext)
 	})
-	m := turn{id, Message{role, cut(strings.TrimSpace(strings.Join(texts, "\n")), MaxTranscript)}}
+	m := turn{id, Message{role, rawjson.Cut(strings.TrimSpace(strings.Join(texts, "\n")), MaxTranscript)}}
 	if i, ok := t.at[id]; ok {
 		t.list[i] = m
 		return

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
@@ -107,7 +106,7 @@ func FlytoEnv(hookType string, args map[string]json.RawMessage) []string {
 		case "TOOL_INPUT":
 			value = compactText(args[v.word])
 		case "RESPONSE_PREVIEW":
-			value = firstBytes(value, maxFlytoPreview)
+			value = rawjson.Cut(value, maxFlytoPreview)
 		}
 		env = append(env, v.member+"="+value)
 	}
@@ -127,17 +126,6 @@ func compactText(raw json.RawMessage) string {
 		return string(raw)
 	}
 	return b.String()
-}
-
-// firstBytes truncates a text to a limit in bytes, between characters.
-func firstBytes(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	for limit > 0 && !utf8.RuneStart(s[limit]) {
-		limit--
-	}
-	return s[:limit]
 }
 
 // writeFlytoEvent writes the standard input of such a program: the plain event, with the complete

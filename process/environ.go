@@ -10,10 +10,10 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/policy/secret"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // Inherit defines which variables of this process a program gets. Variables with the prefix
@@ -165,11 +165,8 @@ func cut(text string, limit int) string {
 	if len(text) <= limit {
 		return text
 	}
-	at := max(0, limit-len(cutMark)-20)
-	for at > 0 && !utf8.RuneStart(text[at]) {
-		at--
-	}
-	return text[:at] + fmt.Sprintf(cutMark, len(text)-at)
+	kept := rawjson.Cut(text, limit-len(cutMark)-20)
+	return kept + fmt.Sprintf(cutMark, len(text)-len(kept))
 }
 
 // inherited returns the variables of this process that the program gets.
