@@ -425,7 +425,7 @@ func (s *dialectSuite) change(t testing.TB, c *conversation, f grapnel.Field, va
 	out, err := s.heard(c.ev, reply)
 	again, _ := s.fireAndWrite(t, c.ev, out)
 	now, _ := again.Event.Get(f)
-	if err != nil || !sample.Same(now, value) {
+	if err != nil || !rawjson.Equal(now, value) {
 		t.Errorf("%s: %s is set to %s, written as %s, and read as %s, %v", c.name, f, value, shownReply(reply), orNothing(now), err)
 	}
 }

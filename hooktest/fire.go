@@ -7,6 +7,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/policytest"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/internal/sample"
 )
 
@@ -66,7 +67,7 @@ func Changes[H grapnel.Spec | *grapnel.Engine](t testing.TB, ev, want *grapnel.E
 	for _, c := range ev.Contract().Changes {
 		now, _ := f.Event.Get(c.Field)
 		then, _ := want.Get(c.Field)
-		if !sample.Same(now, then) {
+		if !rawjson.Equal(now, then) {
 			t.Errorf("%s: got %s, want %s\n%v", c.Field, orNothing(now), orNothing(then), f)
 		}
 	}

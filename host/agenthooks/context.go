@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // emission builds the emission of the event. On an error it may return the part that could be
@@ -244,7 +245,7 @@ func (em *emission) fields() (map[grapnel.Field]json.RawMessage, error) {
 }
 
 func one(f grapnel.Field, value any) map[grapnel.Field]json.RawMessage {
-	return map[grapnel.Field]json.RawMessage{f: appendJSON(nil, value)}
+	return map[grapnel.Field]json.RawMessage{f: rawjson.AppendSorted(nil, value)}
 }
 
 // event returns the emission's event with all transforms applied.
@@ -279,9 +280,9 @@ func prompted(ev *grapnel.Event, input any) *grapnel.Event {
 	text, isText := object["content"].(string)
 	prompt.Text = text
 	if !isText {
-		prompt.Text = string(appendJSON(nil, object["content"]))
+		prompt.Text = string(rawjson.AppendSorted(nil, object["content"]))
 	}
 	now.Prompt = &prompt
-	now.Native = appendJSON(nil, map[string]any{"role": object["role"], "content": object["content"]})
+	now.Native = rawjson.AppendSorted(nil, map[string]any{"role": object["role"], "content": object["content"]})
 	return &now
 }

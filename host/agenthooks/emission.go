@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // An emission is one event at its point, as interceptors get it. It is immutable; a transform
@@ -21,7 +22,7 @@ type emission struct {
 // newEmission returns an emission after it has checked the members, nesting and size of its
 // context.
 func newEmission(p *point, tree map[string]any, ev *grapnel.Event) (*emission, error) {
-	em := &emission{point: p, tree: tree, text: appendJSON(nil, tree), ev: ev}
+	em := &emission{point: p, tree: tree, text: rawjson.AppendSorted(nil, tree), ev: ev}
 	if _, err := checkContext(tree); err != nil {
 		return em, err
 	}

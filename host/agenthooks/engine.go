@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // The verdict of Grapnel's own engine is the verdict of one interceptor. There are three
@@ -87,7 +88,7 @@ func (em *emission) verdictOf(v *grapnel.Verdict) *Verdict {
 		// A Resolver that lifts the deny would permit the unchanged input.
 		v.Unsupported = append(v.Unsupported, "ask together with a change: downgraded to block")
 		v.Reasons = append(v.Reasons, grapnel.Reason{
-			Hook: namespace, Text: fmt.Sprintf("Use this instead: %s", appendJSON(nil, target)), Cause: grapnel.CauseDecision,
+			Hook: namespace, Text: fmt.Sprintf("Use this instead: %s", rawjson.AppendSorted(nil, target)), Cause: grapnel.CauseDecision,
 		})
 		return deny(v.Reason())
 	case v.Decision == grapnel.Ask:
@@ -95,7 +96,7 @@ func (em *emission) verdictOf(v *grapnel.Verdict) *Verdict {
 		ask.Approval = json.RawMessage("{}")
 		return ask
 	case changed:
-		return &Verdict{Decision: Transform, Transform: &Change{Path: roots[0], Value: appendJSON(nil, target)}}
+		return &Verdict{Decision: Transform, Transform: &Change{Path: roots[0], Value: rawjson.AppendSorted(nil, target)}}
 	default:
 		return &Verdict{Decision: Allow}
 	}
@@ -164,7 +165,7 @@ func (em *emission) sameBut(was json.RawMessage, now map[string]any, members ...
 	rest := func(tree map[string]any) string {
 		tree = maps.Clone(tree)
 		maps.DeleteFunc(tree, func(name string, _ any) bool { return slices.Contains(members, name) })
-		return string(appendJSON(nil, tree))
+		return string(rawjson.AppendSorted(nil, tree))
 	}
 	return rest(before) == rest(now)
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // Canonical encodes a JSON value by the JSON Canonicalization Scheme (RFC 8785): without white
@@ -28,7 +30,7 @@ func appendCanonical(b []byte, v any, path string) ([]byte, error) {
 		if !utf8.ValidString(v) {
 			return nil, &unfit{path, "not valid Unicode"}
 		}
-		return appendString(b, v), nil
+		return rawjson.AppendQuoted(b, v), nil
 	case json.Number:
 		f, err := strconv.ParseFloat(string(v), 64)
 		if err != nil {
@@ -62,7 +64,7 @@ func appendCanonical(b []byte, v any, path string) ([]byte, error) {
 		}
 		return append(b, '}'), nil
 	default:
-		return appendJSON(b, v), nil
+		return rawjson.AppendSorted(b, v), nil
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"unicode/utf16"
 
 	"github.com/grapnel-dev/grapnel/internal/rapid"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // The table of RFC 8785, appendix B.
@@ -112,9 +113,9 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		text := appendJSON(nil, v)
+		text := rawjson.AppendSorted(nil, v)
 		again, err := parse(text, "")
-		if err != nil || string(appendJSON(nil, again)) != string(text) {
+		if err != nil || string(rawjson.AppendSorted(nil, again)) != string(text) {
 			t.Fatalf("%q reads as %q, and that as %v, %v", raw, text, again, err)
 		}
 		first, err := Canonical(raw)

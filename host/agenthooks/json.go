@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // Values are trees as in encoding/json, with numbers in their original text: nil, bool, string,
@@ -186,81 +186,10 @@ func depthOf(v any) int {
 	return deepest + 1
 }
 
-// appendJSON encodes a value without white space, with sorted members, original numbers and only
-// the necessary escapes.
-func appendJSON(b []byte, v any) []byte {
-	switch v := v.(type) {
-	case string:
-		return appendString(b, v)
-	case json.Number:
-		return append(b, v...)
-	case bool:
-		return strconv.AppendBool(b, v)
-	case []any:
-		b = append(b, '[')
-		for i, inner := range v {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = appendJSON(b, inner)
-		}
-		return append(b, ']')
-	case map[string]any:
-		b = append(b, '{')
-		for i, name := range slices.Sorted(maps.Keys(v)) {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = append(appendString(b, name), ':')
-			b = appendJSON(b, v[name])
-		}
-		return append(b, '}')
-	default:
-		return append(b, "null"...)
-	}
-}
-
-const hexDigits = "0123456789abcdef"
-
-// appendString encodes a string with the escapes of RFC 8785 only. Go's encoder always escapes
-// U+2028 and U+2029, too.
-func appendString(b []byte, s string) []byte {
-	b = append(b, '"')
-	done := 0
-	for i := range len(s) {
-		c := s[i]
-		if c >= ' ' && c != '"' && c != '\\' {
-			continue
-		}
-		b = append(b, s[done:i]...)
-		done = i + 1
-		switch c {
-		case '"', '\\':
-			b = append(b, '\\', c)
-		case '\b':
-			b = append(b, `\b`...)
-		case '\f':
-			b = append(b, `\f`...)
-		case '\n':
-			b = append(b, `\n`...)
-		case '\r':
-			b = append(b, `\r`...)
-		case '\t':
-			b = append(b, `\t`...)
-		default:
-			b = append(b, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
-		}
-	}
-	return append(append(b, s[done:]...), '"')
-}
-
-// cutText cuts a text to at most limit bytes at a character boundary, and adds a mark.
+// cutText cuts a text to at most limit bytes, and adds a mark.
 func cutText(s string, limit int) string {
 	if len(s) <= limit {
 		return s
 	}
-	for limit > 0 && !utf8.RuneStart(s[limit]) {
-		limit--
-	}
-	return s[:limit] + "…"
+	return rawjson.Cut(s, limit) + "…"
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // A Decision is the decision of a verdict.
@@ -133,7 +135,7 @@ func readVerdict(raw json.RawMessage) (v Verdict, wrong string) {
 	if approval, ok := optional[map[string]any](tree["approval"]); !ok || approval != nil && v.Decision != Deny {
 		return v, "approval is not an object, or the decision is not deny"
 	} else if approval != nil {
-		v.Approval = appendJSON(nil, approval)
+		v.Approval = rawjson.AppendSorted(nil, approval)
 	}
 	change, ok := optional[map[string]any](tree["transform"])
 	if !ok || (change != nil) != (v.Decision == Transform) {
@@ -144,12 +146,12 @@ func readVerdict(raw json.RawMessage) (v Verdict, wrong string) {
 		if !is {
 			return v, "transform.path is not a string"
 		}
-		v.Transform = &Change{Path: path, Value: appendJSON(nil, change["value"])}
+		v.Transform = &Change{Path: path, Value: rawjson.AppendSorted(nil, change["value"])}
 	}
 	if evidence, ok := optional[map[string]any](tree["evidence"]); !ok || !isEvidence(evidence) {
 		return v, "evidence is not {artefact, verification_pointers}, or longer than 10240 bytes"
 	} else if evidence != nil {
-		v.Evidence = appendJSON(nil, evidence)
+		v.Evidence = rawjson.AppendSorted(nil, evidence)
 	}
 	if v.ResultLabels, ok = readLabels(tree["result_labels"]); !ok {
 		return v, "result_labels are not a list of strings"

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 func TestGate(t *testing.T) {
@@ -95,10 +97,10 @@ func FuzzPath(f *testing.F) {
 			return
 		}
 		now, ok := replace(v, steps, "NEW")
-		if got := string(appendJSON(nil, v)); got != before {
+		if got := string(rawjson.AppendSorted(nil, v)); got != before {
 			t.Fatalf("replace at %q changed the original to %s", path, got)
 		}
-		if text := string(appendJSON(nil, now)); ok && strings.Count(text, "NEW") != 1 {
+		if text := string(rawjson.AppendSorted(nil, now)); ok && strings.Count(text, "NEW") != 1 {
 			t.Fatalf("replace at %q gives %s", path, text)
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/internal/sample"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -127,10 +128,10 @@ func (w *Want) changes(f *Firing) []comparison {
 		got, _ := now.Get(field)
 		want := w.Changes[field]
 		shown := orNone(string(got))
-		if sample.Same(before, got) {
+		if rawjson.Equal(before, got) {
 			shown = "no change of " + shown
 		}
-		list = append(list, comparison{Mismatch{string(field), sample.Short(string(want)), shown}, !sample.Same(before, got) && alike(want, got)})
+		list = append(list, comparison{Mismatch{string(field), sample.Short(string(want)), shown}, !rawjson.Equal(before, got) && alike(want, got)})
 	}
 	for _, field := range f.changed() {
 		wanted := false
@@ -153,7 +154,7 @@ func viewed(field grapnel.Field) bool {
 // alike reports whether a value is the expected one. An expected text may also be inside an
 // object or a list: the output of a tool is an object in one agent and a text in another.
 func alike(want, got json.RawMessage) bool {
-	if sample.Same(want, got) {
+	if rawjson.Equal(want, got) {
 		return true
 	}
 	var text string
@@ -187,7 +188,7 @@ func (r *Reply) judge(f *Firing) []Mismatch {
 		want *Text
 		got  []byte
 	}{{"stdout", r.Stdout, f.Reply.Stdout}, {"stderr", r.Stderr, f.Reply.Stderr}} {
-		if w := stream.want; w != nil && !w.in(string(stream.got)) && !(w.Whole && w.Text != "" && sample.Same(json.RawMessage(w.Text), stream.got)) {
+		if w := stream.want; w != nil && !w.in(string(stream.got)) && !(w.Whole && w.Text != "" && rawjson.Equal(json.RawMessage(w.Text), stream.got)) {
 			list = append(list, Mismatch{stream.name + " of " + f.Agent, w.String(), orNone(string(stream.got))})
 		}
 	}
@@ -246,7 +247,7 @@ func (f *Firing) changed() []string {
 	for _, change := range ev.Contract().Changes {
 		was, _ := ev.Get(change.Field)
 		is, _ := f.now().Get(change.Field)
-		if !sample.Same(was, is) {
+		if !rawjson.Equal(was, is) {
 			fields = append(fields, string(change.Field))
 		}
 	}

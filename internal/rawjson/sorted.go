@@ -55,7 +55,9 @@ func AppendSorted(b []byte, value any) []byte {
 		return append(b, ']')
 	case string:
 		return AppendQuoted(b, v)
-	default: // a number, true, false, null
+	case json.Number:
+		return append(b, v...)
+	default: // true, false, null
 		word, _ := json.Marshal(v)
 		return append(b, word...)
 	}

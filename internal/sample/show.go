@@ -1,33 +1,12 @@
 package sample
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
-
-// Same compares JSON values and ignores white space and the order of keys.
-func Same(a, b json.RawMessage) bool { return bytes.Equal(canonical(a), canonical(b)) }
-
-// canonical returns a value with sorted keys and unchanged numbers. It returns text that is not
-// JSON unchanged.
-func canonical(raw json.RawMessage) []byte {
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber()
-	var v any
-	if dec.Decode(&v) != nil {
-		return raw
-	}
-	text, err := rawjson.Marshal(v)
-	if err != nil {
-		return raw
-	}
-	return text
-}
 
 // ShownEvent returns an event in the form for messages. It omits the fields that repeat the
 // input.

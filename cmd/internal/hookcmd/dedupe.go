@@ -16,6 +16,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
@@ -394,16 +395,13 @@ func wholeOf(ev *grapnel.Event) string {
 	return nameOf(parts...)
 }
 
-// canonical returns JSON with sorted object members.
+// canonical returns JSON with sorted object members, and other text unchanged.
 func canonical(raw json.RawMessage) string {
-	var v any
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber()
-	if dec.Decode(&v) != nil {
+	text, err := rawjson.Sorted(raw)
+	if err != nil {
 		return string(raw)
 	}
-	data, _ := json.Marshal(v) // v was decoded from JSON
-	return string(data)
+	return text
 }
 
 // reportMembers lists members, in lower case without underscores, that only describe the report: its
