@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
@@ -103,19 +102,16 @@ func ParseJSON(data []byte) (*Node, *Error) {
 		r.GoTo(at)
 		return nil, &Error{Line: r.Line, Col: r.Col, Msg: "is not JSON: " + err.Error()}
 	}
-	n, err := r.value(0)
+	n, _, err := r.value(rawjson.SkipSpace(data, 0), 0)
 	if err != nil {
 		return nil, &Error{Line: r.Line, Col: r.Col, Msg: err.Error()}
 	}
 	return n, nil
 }
 
-// A jsonReader reads a file that is valid JSON. It reads the bytes itself, because the tokens of
+// A jsonReader reads a file that is valid JSON. It walks the raw bytes, because the tokens of
 // encoding/json take three times as long, and hook programs read files at each event.
-type jsonReader struct {
-	Cursor
-	next int // index of the next byte
-}
+type jsonReader struct{ Cursor }
 
 // A Cursor holds the line and the column of one byte. It computes the position of a later byte
 // without reading the earlier ones again.
@@ -145,75 +141,62 @@ func (c *Cursor) GoTo(at int) {
 	c.at = at
 }
 
-func (r *jsonReader) value(depth int) (*Node, error) {
-	start := rawjson.SkipSpace(r.data, r.next)
-	r.GoTo(start)
-	n := &Node{Line: r.Line, Col: r.Col}
+// value reads the value that begins at i, and returns the index after it.
+func (r *jsonReader) value(i, depth int) (n *Node, end int, err error) {
+	r.GoTo(i)
+	n = &Node{Line: r.Line, Col: r.Col}
 	if depth > MaxDepth {
-		return nil, fmt.Errorf("its values are nested deeper than %d", MaxDepth)
+		return nil, -1, fmt.Errorf("its values are nested deeper than %d", MaxDepth)
 	}
-	switch first := r.data[start]; first {
-	case '{', '[':
-		r.next = start + 1
-		if err := r.inside(n, first, depth); err != nil {
-			return nil, err
-		}
-	case '"':
-		n.Kind, n.Text = Text, r.text(start)
+	switch r.data[i] {
+	case '{':
+		n.Kind, n.Members = Object, map[string]*Node{}
+		end, err = r.inside(n, i, depth)
+	case '[':
+		n.Kind = List
+		end, err = r.inside(n, i, depth)
 	default:
-		for r.next = start; r.next < len(r.data) && strings.IndexByte(" \t\r\n,:]}", r.data[r.next]) < 0; {
-			r.next++
-		}
-		switch first {
-		case 'n':
-		case 't', 'f':
-			n.Kind = Bool
-		default:
-			n.Kind = Number
-		}
+		end = rawjson.SkipValue(r.data, i)
 	}
-	n.Raw = r.data[start:r.next]
-	return n, nil
+	if err != nil {
+		return nil, -1, err
+	}
+	n.Raw = r.data[i:end]
+	switch n.Raw[0] {
+	case '{', '[', 'n':
+	case '"':
+		n.Kind, n.Text = Text, textOf(n.Raw)
+	case 't', 'f':
+		n.Kind = Bool
+	default:
+		n.Kind = Number
+	}
+	return n, end, nil
 }
 
-// text reads a text.
-func (r *jsonReader) text(start int) string {
-	r.next = rawjson.SkipString(r.data, start)
-	text, _ := rawjson.Unquote(r.data[start:r.next]) // valid JSON
+// textOf decodes a string of valid JSON.
+func textOf(raw []byte) string {
+	text, _ := rawjson.Unquote(raw)
 	return text
 }
 
 // inside reads the members of an object or the items of a list, to its end.
-func (r *jsonReader) inside(n *Node, open byte, depth int) error {
-	n.Kind = List
-	if open == '{' {
-		n.Kind, n.Members = Object, map[string]*Node{}
-	}
-	for {
-		r.next = rawjson.SkipSpace(r.data, r.next)
-		switch r.data[r.next] {
-		case '}', ']':
-			r.next++
-			return nil
-		case ',':
-			r.next = rawjson.SkipSpace(r.data, r.next+1)
-		}
-		var name string
-		if n.Kind == Object {
-			name = r.text(r.next)
-			r.next = rawjson.SkipSpace(r.data, r.next) + 1 // after the colon
-		}
-		value, err := r.value(depth + 1)
-		if err != nil {
-			return err
+func (r *jsonReader) inside(n *Node, i, depth int) (end int, err error) {
+	end = rawjson.Inside(r.data, i, func(name []byte, begin int) int {
+		value, end, problem := r.value(begin, depth+1)
+		if err = problem; err != nil {
+			return -1
 		}
 		if n.Kind == List {
 			n.Items = append(n.Items, value)
-			continue
+			return end
 		}
-		if n.Members[name] == nil {
-			n.Names = append(n.Names, name)
+		key := textOf(name)
+		if n.Members[key] == nil {
+			n.Names = append(n.Names, key)
 		}
-		n.Members[name] = value
-	}
+		n.Members[key] = value
+		return end
+	})
+	return end, err
 }

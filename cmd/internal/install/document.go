@@ -14,6 +14,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 const (
@@ -241,11 +242,11 @@ func survey(data []byte) (comment, deep int) {
 	for i := 0; i < len(data); i++ {
 		switch data[i] {
 		case '"':
-			for i++; i < len(data) && data[i] != '"'; i++ {
-				if data[i] == '\\' {
-					i++
-				}
+			end := rawjson.SkipString(data, i)
+			if end < 0 {
+				return comment, -1
 			}
+			i = end - 1
 		case '/':
 			n := commentLen(data[i:])
 			if n == 0 {

@@ -150,25 +150,19 @@ func aboutTool(t *grapnel.Tool, dir string) string {
 
 // members returns the names and values of an object on one line, in their order.
 func members(raw json.RawMessage) string {
-	var b strings.Builder
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	if open, err := dec.Token(); err != nil || open != json.Delim('{') {
+	if !rawjson.IsObject(raw) {
 		return readable(raw) // it may not be JSON at all
 	}
-	for dec.More() && b.Len() < maxLine {
-		name, err := dec.Token()
-		var value json.RawMessage
-		if err == nil {
-			err = dec.Decode(&value)
-		}
-		if err != nil {
-			break
-		}
-		if b.Len() > 0 {
+	var b strings.Builder
+	rawjson.Members(raw, func(m rawjson.Member) {
+		switch {
+		case b.Len() >= maxLine:
+			return
+		case b.Len() > 0:
 			b.WriteString(", ")
 		}
-		fmt.Fprintf(&b, "%s: %s", name, readable(value))
-	}
+		fmt.Fprintf(&b, "%s: %s", m.Name, readable(m.Value))
+	})
 	return b.String()
 }
 

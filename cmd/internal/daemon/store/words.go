@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"unicode"
+
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // Words are indexed after the commits, because indexing in the same commit would make it several
@@ -118,38 +119,20 @@ func wordsOf(raw []byte) string {
 
 // addTexts adds the strings and numbers of valid JSON, without the names of members.
 func addTexts(b *strings.Builder, raw []byte) {
-	for i := 0; i < len(raw); {
-		begin := i
-		switch c := raw[i]; {
+	for t := range rawjson.Tokens(raw) {
+		switch c := t.Kind; {
 		case c == '"':
-			plain := true
-			for i++; i < len(raw) && raw[i] != '"'; i++ {
-				if raw[i] == '\\' {
-					plain = false
-					i++
-				}
-			}
-			i = min(i+1, len(raw))
-			if bytes.HasPrefix(bytes.TrimLeft(raw[i:], " \t\r\n"), []byte(":")) {
-				continue // the name of a member
-			}
-			text := string(raw[begin+1 : max(begin+1, i-1)])
-			if !plain {
-				if err := json.Unmarshal(raw[begin:i], &text); err != nil {
-					continue
-				}
+			text, ok := rawjson.Unquote(raw[t.Begin:t.End])
+			if !ok {
+				continue
 			}
 			b.WriteString(text)
-			b.WriteByte('\n')
-		case c >= '0' && c <= '9':
-			for i < len(raw) && strings.IndexByte("0123456789.eE+-", raw[i]) >= 0 {
-				i++
-			}
-			b.Write(raw[begin:i])
-			b.WriteByte('\n')
+		case c == '-' || c >= '0' && c <= '9':
+			b.Write(bytes.TrimPrefix(raw[t.Begin:t.End], []byte("-"))) // a sign is not a part of a word
 		default:
-			i++
+			continue
 		}
+		b.WriteByte('\n')
 	}
 }
 
