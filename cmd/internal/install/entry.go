@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/tailscale/hujson"
+
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // A raw is a JSON value that is written unchanged.
@@ -41,7 +43,11 @@ func expand(template string, values map[string]any, closed bool) (any, error) {
 		text, err := "", error(nil)
 		switch rest[0] {
 		case '"':
-			text, rest = cutString(rest)
+			end := rawjson.SkipString([]byte(rest), 0)
+			if end < 0 {
+				end = len(rest)
+			}
+			text, rest = rest[:end], rest[end:]
 		case '$':
 			text, rest, err = expandWord(rest, values, closed)
 		default:
@@ -62,19 +68,6 @@ func expand(template string, values map[string]any, closed bool) (any, error) {
 // gone is the value of a member that is left out. No JSON text that Grapnel writes contains this
 // string.
 const gone = `"\u0000gone"`
-
-// cutString splits off the JSON string at the beginning of a template.
-func cutString(template string) (text, rest string) {
-	end := 1
-	for end < len(template) && template[end] != '"' {
-		if template[end] == '\\' {
-			end++
-		}
-		end++
-	}
-	end = min(end+1, len(template))
-	return template[:end], template[end:]
-}
 
 // expandWord splits off the word at the beginning of a template, and returns its value.
 func expandWord(template string, values map[string]any, closed bool) (text, rest string, err error) {
