@@ -1,5 +1,11 @@
 // Package rawjson reads and writes JSON of agents and policies without changing its text: it does
-// not escape HTML characters, so that a rule matches the text that the agent sent.
+// not escape HTML characters, so that a rule matches the text that the agent sent. No other package
+// looks for the ends of strings and values by itself:
+//
+//	rawjson.Members(input, func(m rawjson.Member) { ... }) // split an object or array
+//	rawjson.Marshal(v)                                     // write a value
+//
+// Input that arrives in parts is not its job; see cmd/internal/hookcmd.
 package rawjson
 
 import (
