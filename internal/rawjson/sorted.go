@@ -3,8 +3,8 @@ package rawjson
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -23,12 +23,13 @@ func sorted(raw []byte) ([]byte, error) {
 	dec.UseNumber()
 	var value any
 	err := dec.Decode(&value)
-	if err == nil {
-		if _, err = dec.Token(); err == io.EOF {
-			return AppendSorted(nil, value), nil
-		}
+	if err == nil && SkipSpace(raw, int(dec.InputOffset())) < len(raw) {
+		err = errors.New("more text follows the value")
 	}
-	return nil, fmt.Errorf("the input is not JSON: %w", err)
+	if err != nil {
+		return nil, fmt.Errorf("the input is not JSON: %w", err)
+	}
+	return AppendSorted(make([]byte, 0, len(raw)), value), nil
 }
 
 // AppendSorted appends a value that encoding/json decoded, with numbers as json.Number, in the form
@@ -36,8 +37,10 @@ func sorted(raw []byte) ([]byte, error) {
 func AppendSorted(b []byte, value any) []byte {
 	switch v := value.(type) {
 	case map[string]any:
+		keys := slices.AppendSeq(make([]string, 0, len(v)), maps.Keys(v))
+		slices.Sort(keys)
 		b = append(b, '{')
-		for i, key := range slices.Sorted(maps.Keys(v)) {
+		for i, key := range keys {
 			if i > 0 {
 				b = append(b, ',')
 			}
