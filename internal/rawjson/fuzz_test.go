@@ -32,7 +32,7 @@ func FuzzRaw(f *testing.F) {
 		checkMembers(t, raw, valid)
 		checkTexts(t, raw)
 		names := rawjson.Keys(raw)
-		if _, err := rawjson.Fold(raw, names[:min(len(names), 20)]); err != nil && len(names) < 2 {
+		if _, err := rawjson.Fold(raw, names[:min(len(names), 20)]); err != nil && valid && len(names) < 2 {
 			t.Errorf("Fold(%q): %v", raw, err)
 		}
 		tokens := tokensOf(raw)
