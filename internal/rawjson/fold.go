@@ -36,6 +36,7 @@ func Fold(raw json.RawMessage, names []Key) (json.RawMessage, error) {
 		open0 [4]int
 	)
 	keys, open = keys0[:0], open0[:0]
+	known := index(names)
 	for t := range Tokens(raw) {
 		switch t.Kind {
 		case '{', '[':
@@ -52,7 +53,13 @@ func Fold(raw json.RawMessage, names []Key) (json.RawMessage, error) {
 		case ':':
 			folded, plain := foldKey(raw[t.Begin:t.End])
 			keys = append(keys, folded)
-			if name := spelling(raw[t.Begin+1:t.End-1], folded, plain, names, len(open)); name != "" {
+			name := ""
+			if known == nil {
+				name = spelling(raw[t.Begin+1:t.End-1], folded, plain, names, len(open))
+			} else {
+				name = known.spelling(string(raw[t.Begin+1:t.End-1]), string(folded), plain, len(open))
+			}
+			if name != "" {
 				out = append(append(out, raw[done:t.Begin]...), Quote(name)...)
 				done = t.End
 			}
@@ -94,6 +101,45 @@ func spelling(key, folded []byte, plain bool, names []Key, depth int) (found str
 		}
 	}
 	return found
+}
+
+// manyNames finds spellings by maps, because a model can choose the number of names.
+type manyNames struct {
+	exact  map[Key]bool
+	folded map[Key]string // the first name with this folded form
+	ascii  map[Key]string // the first one that is as long
+}
+
+// index returns nil for few names, for which spelling is faster.
+func index(names []Key) *manyNames {
+	const few = 64
+	if len(names) <= few {
+		return nil
+	}
+	m := &manyNames{map[Key]bool{}, map[Key]string{}, map[Key]string{}}
+	for _, k := range names {
+		m.exact[k] = true
+		folded := Key{string(appendFolded(nil, k.Name)), k.Depth}
+		if m.folded[folded] == "" {
+			m.folded[folded] = k.Name
+		}
+		if m.ascii[folded] == "" && len(k.Name) == len(folded.Name) {
+			m.ascii[folded] = k.Name
+		}
+	}
+	return m
+}
+
+// spelling is like the function spelling.
+func (m *manyNames) spelling(key, folded string, plain bool, depth int) string {
+	switch at := (Key{folded, depth}); {
+	case m.exact[Key{key, depth}]:
+		return ""
+	case plain:
+		return m.ascii[at]
+	default:
+		return m.folded[at]
+	}
 }
 
 // equalFolded reports whether folded is the folded form of a name.

@@ -2,7 +2,9 @@ package rawjson_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
@@ -72,5 +74,31 @@ func TestEqual(t *testing.T) {
 		if got := rawjson.Equal([]byte(tt.a), []byte(tt.b)); got != tt.want {
 			t.Errorf("Equal(%s, %s) = %v, want %v", tt.a, tt.b, got, tt.want)
 		}
+	}
+}
+
+// TestFoldManyKeys folds the keys of an object with its own keys, as for a tool whose input a model
+// writes. The work must grow with the input only: with a comparison of all pairs, this test takes minutes.
+func TestFoldManyKeys(t *testing.T) {
+	t.Parallel()
+	const many = 100_000
+	var b, upper strings.Builder
+	for i := range many {
+		fmt.Fprintf(&b, `%c"key%d":%d`, "{,"[min(i, 1)], i, i)
+		fmt.Fprintf(&upper, `%c"KEY%d":%d`, "{,"[min(i, 1)], i, i)
+	}
+	object := json.RawMessage(b.String() + "}")
+	keys := rawjson.Keys(object)
+	for _, text := range []string{b.String() + "}", upper.String() + "}"} {
+		if got, err := rawjson.Fold(json.RawMessage(text), keys); err != nil || string(got) != string(object) {
+			t.Errorf("%.40s becomes %.40s, %v", text, got, err)
+		}
+	}
+	// With one name for all, two spellings of it are an error as before.
+	if _, err := rawjson.Fold(json.RawMessage(`{"key1":1,"KEY1":2}`), keys); err == nil {
+		t.Error("two letter cases of a key are no error")
+	}
+	if got, err := rawjson.Fold(json.RawMessage(`{"a":{"KEY1":2}}`), keys); err != nil || string(got) != `{"a":{"KEY1":2}}` {
+		t.Errorf("another depth: %s, %v", got, err)
 	}
 }
