@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
-	"github.com/grapnel-dev/grapnel/internal/readfile"
 )
 
 // MaxFile is the maximum useful length of a transcript in bytes, because a model gets only the
@@ -58,7 +58,7 @@ func Transcript(_ context.Context, ev *grapnel.Event) ([]Message, error) {
 	if name == "" {
 		return nil, nil
 	}
-	data, err := readfile.Regular(name, MaxFile)
+	data, err := files.Read(name, MaxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

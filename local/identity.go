@@ -14,9 +14,8 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/load"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/atomicfile"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/home"
-	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/wire"
 )
 
@@ -37,7 +36,7 @@ func (p Place) Identity() Identity {
 	var id Identity
 	id.Host, _ = os.Hostname()
 	name := filepath.Join(p.State, machineFile)
-	data, err := readfile.Regular(name, 1<<10)
+	data, err := files.Read(name, 1<<10)
 	if errors.Is(err, os.ErrNotExist) {
 		data = newMachine(name)
 	}
@@ -98,7 +97,7 @@ func newMachine(name string) []byte {
 	}
 	user, _ := home.User()                                                              // a user without a name has an ID, too
 	content := fmt.Appendf(nil, "%016x%016x\n%s\n", rand.Uint64(), rand.Uint64(), user) // an ID is not a secret
-	content, err := atomicfile.Create(name, content)
+	content, err := files.Create(name, content)
 	if err != nil {
 		return nil
 	}

@@ -7,8 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/grapnel-dev/grapnel/internal/owner"
-	"github.com/grapnel-dev/grapnel/internal/readfile"
+	"github.com/grapnel-dev/grapnel/internal/files"
 )
 
 // maxGroups is the size limit of the file of groups in bytes.
@@ -20,12 +19,12 @@ const maxGroups = 64 << 10
 func (p Place) ReadManaged(name string, limit int64) ([]byte, error) {
 	check := func(fs.FileInfo) error { return nil }
 	if !p.Standing {
-		if err := owner.Path(name); err != nil {
+		if err := files.OnlyRootPath(name); err != nil {
 			return nil, err
 		}
-		check = owner.Root
+		check = files.OnlyRoot
 	}
-	return readfile.Checked(name, limit, check)
+	return files.ReadChecked(name, limit, check)
 }
 
 // GroupsFile returns the path of the file that lists the groups of this machine, one per line.
@@ -41,7 +40,7 @@ func (p Place) groups() ([]string, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %s", p.GroupsFile(), readfile.Reason(err))
+		return nil, fmt.Errorf("%s: %s", p.GroupsFile(), files.Reason(err))
 	}
 	var groups []string
 	for line := range strings.Lines(string(data)) {

@@ -14,9 +14,9 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/approval"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/home"
 	"github.com/grapnel-dev/grapnel/internal/installation"
-	"github.com/grapnel-dev/grapnel/internal/owner"
 	"github.com/grapnel-dev/grapnel/internal/policy/match"
 	"github.com/grapnel-dev/grapnel/internal/stamp"
 	"github.com/grapnel-dev/grapnel/packs"
@@ -85,8 +85,8 @@ func (p Place) ManagedFiles() []load.File {
 	defer f.Close()
 	info, err := f.Stat()
 	if err == nil && !p.Standing {
-		if err = owner.Root(info); err == nil {
-			err = owner.Path(dir)
+		if err = files.OnlyRoot(info); err == nil {
+			err = files.OnlyRootPath(dir)
 		}
 	}
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/digest"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/policy/yaml"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -38,7 +38,7 @@ func (p *fileParser) vouches(n *yaml.Node) (all []policyfile.Vouch) {
 			{"source", func(n *yaml.Node) { v.Source = p.sourcePattern(n) }},
 			{"digest", func(n *yaml.Node) {
 				v.Digest = p.word(n)
-				if sum, ok := strings.CutPrefix(v.Digest.Text, "sha256:"); !ok || !digest.Valid(sum) {
+				if sum, ok := strings.CutPrefix(v.Digest.Text, "sha256:"); !ok || !files.IsDigest(sum) {
 					p.fail(n, "\"grapnel trust\" shows it at a terminal", "%q is not a digest", v.Digest.Text)
 				}
 			}},

@@ -9,12 +9,12 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/home"
 	"github.com/grapnel-dev/grapnel/internal/policy/match"
 	"github.com/grapnel-dev/grapnel/internal/policy/redact"
 	"github.com/grapnel-dev/grapnel/internal/policy/secret"
 	"github.com/grapnel-dev/grapnel/internal/policy/state"
-	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -141,7 +141,7 @@ func (c *addContext) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, e
 		if !filepath.IsAbs(name) {
 			name = filepath.Join(c.dir, name)
 		}
-		data, err := readfile.Regular(name, maxContext+1)
+		data, err := files.Read(name, maxContext+1)
 		if err != nil {
 			return grapnel.Outcome{}, fmt.Errorf("context: %s: %w", name, err)
 		}

@@ -16,9 +16,8 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/cmd/internal/records"
 	"github.com/grapnel-dev/grapnel/cmd/internal/staging"
-	"github.com/grapnel-dev/grapnel/internal/atomicfile"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/policy/yaml"
-	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/outbound"
 )
@@ -149,9 +148,9 @@ Exit code 0: the policy was signed; 1: the policy, the key or the revision is wr
 // checkBundle reads a policy and prints its mistakes. It returns an error if one is serious. Files
 // that the policy names may be on the machines only, so it is not loaded here.
 func (c *console) checkBundle(place local.Place, file string) ([]byte, error) {
-	data, err := readfile.Regular(file, yaml.MaxSize+1)
+	data, err := files.Read(file, yaml.MaxSize+1)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the policy %s: %s", file, readfile.Reason(err))
+		return nil, fmt.Errorf("cannot read the policy %s: %s", file, files.Reason(err))
 	}
 	all := check.File(file, place, false)
 	if err := printChecked(c, all); err != nil {
@@ -165,7 +164,7 @@ func (c *console) checkBundle(place local.Place, file string) ([]byte, error) {
 
 // compareBundle shows what a policy changes.
 func (c *console) compareBundle(ctx context.Context, place local.Place, file string, data []byte, old string) error {
-	before, err := readfile.Regular(old, yaml.MaxSize+1)
+	before, err := files.Read(old, yaml.MaxSize+1)
 	if err != nil {
 		return fmt.Errorf("cannot read the policy before: %w", err)
 	}
@@ -193,7 +192,7 @@ func (c *console) sign(file string, data []byte, key, passwordFile string) error
 	if err != nil {
 		return err
 	}
-	if err := atomicfile.WriteSync(file+bundle.Suffix, signed.Signature(), 0o644); err != nil {
+	if err := files.WriteSync(file+bundle.Suffix, signed.Signature(), 0o644); err != nil {
 		return err
 	}
 	fmt.Fprintf(c.Out, "%s %s\n", c.Paint(cli.Green, "signed"), describeSigned(file, signed))

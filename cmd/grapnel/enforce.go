@@ -9,7 +9,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
-	"github.com/grapnel-dev/grapnel/internal/atomicfile"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/replay"
 )
 
@@ -46,7 +46,7 @@ written. The command needs a terminal and refuses below the process of an agent.
 			if err != nil {
 				return err
 			}
-			if err := atomicfile.Write(place.Policy, changed, info.Mode().Perm()); err != nil {
+			if err := files.Write(place.Policy, changed, info.Mode().Perm()); err != nil {
 				return fmt.Errorf("cannot write your policy: %w", err)
 			}
 			_, err = fmt.Fprintf(c.Out, "%s is in force from the next event on\n", printable.Line(cli.Path(place.Policy)))

@@ -16,9 +16,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/atomicfile"
-	"github.com/grapnel-dev/grapnel/internal/digest"
-	"github.com/grapnel-dev/grapnel/internal/readfile"
+	"github.com/grapnel-dev/grapnel/internal/files"
 )
 
 const (
@@ -54,7 +52,7 @@ func (g *Grant) Content() string {
 	if err != nil { // a time that JSON cannot express
 		return ""
 	}
-	return digest.Of(data)[:16]
+	return files.Digest(data)[:16]
 }
 
 // Scope limits a Grant to a part of the work of agents. The Digest contains all of it except the
@@ -136,10 +134,10 @@ func (s Store) Find(call, event string, now time.Time) (*Grant, bool) {
 
 // read returns the Grant of a call, or nil if it is not active.
 func (s Store) read(call string, now time.Time) *Grant {
-	if !digest.Valid(call) {
+	if !files.IsDigest(call) {
 		return nil
 	}
-	data, err := readfile.Regular(s.file(call), maxGrant)
+	data, err := files.Read(s.file(call), maxGrant)
 	if err != nil {
 		return nil
 	}
@@ -155,7 +153,7 @@ func (s Store) revokedFile(id string) string { return filepath.Join(string(s), i
 
 // spent reports whether all uses of a Grant are used, or it was revoked.
 func (s Store) spent(g *Grant) bool {
-	return readfile.Exists(s.revokedFile(g.ID)) || g.Uses > 0 && readfile.Exists(s.useFile(g.ID, g.Uses-1))
+	return files.Exists(s.revokedFile(g.ID)) || g.Uses > 0 && files.Exists(s.useFile(g.ID, g.Uses-1))
 }
 
 // Unused reports whether a Grant can be used: it was not revoked, and has a use left.
@@ -184,7 +182,7 @@ func (s Store) usedBy(g *Grant, event string) bool {
 		return false
 	}
 	for n := range g.Uses {
-		if id, err := readfile.Regular(s.useFile(g.ID, n), maxGrant); err == nil && string(id) == event {
+		if id, err := files.Read(s.useFile(g.ID, n), maxGrant); err == nil && string(id) == event {
 			return true
 		}
 	}
@@ -201,7 +199,7 @@ func (s Store) Add(g *Grant) error {
 		return err
 	}
 	s.prune(g.Since)
-	return atomicfile.Write(s.file(g.Digest), append(data, '\n'), 0o600)
+	return files.Write(s.file(g.Digest), append(data, '\n'), 0o600)
 }
 
 // List returns the Grants that are active and not used up, the oldest first.
@@ -226,7 +224,7 @@ func (s Store) Valid(now time.Time) ([]Grant, error) {
 // Revoke ends a Grant. No event uses it afterwards, also if the Grant is part of an answer to a
 // [Request].
 func (s Store) Revoke(g *Grant) error {
-	if err := atomicfile.Write(s.revokedFile(g.ID), nil, 0o600); err != nil {
+	if err := files.Write(s.revokedFile(g.ID), nil, 0o600); err != nil {
 		return err
 	}
 	for range g.Uses {

@@ -12,10 +12,8 @@ import (
 	"strconv"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/atomicfile"
-	"github.com/grapnel-dev/grapnel/internal/digest"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
-	"github.com/grapnel-dev/grapnel/internal/readfile"
 )
 
 // kinds are the events that a person can approve. Something happens after each of them, and the
@@ -58,7 +56,7 @@ func digestOf(key []byte, ev *grapnel.Event) string {
 	if m := ev.Message; m != nil {
 		add("message", m.Channel, m.Content)
 	}
-	return digest.Of(b)
+	return files.Digest(b)
 }
 
 // remarks are members of a shell tool's input in which the model describes the command for
@@ -102,7 +100,7 @@ const (
 func (s Store) keyFile() string { return filepath.Join(string(s), keyName) }
 
 func (s Store) readKey() ([]byte, error) {
-	key, err := readfile.Regular(s.keyFile(), keySize+1)
+	key, err := files.Read(s.keyFile(), keySize+1)
 	if err == nil && len(key) != keySize {
 		err = fmt.Errorf("%s is damaged: remove it", s.keyFile())
 	}
@@ -120,5 +118,5 @@ func (s Store) key() ([]byte, error) {
 	}
 	// The system seeds this generator. crypto/rand would cost start-up time.
 	key = fmt.Appendf(nil, "%016x%016x", rand.Uint64(), rand.Uint64())
-	return atomicfile.Create(s.keyFile(), key)
+	return files.Create(s.keyFile(), key)
 }

@@ -15,8 +15,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/atomicfile"
-	"github.com/grapnel-dev/grapnel/internal/readfile"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/seam"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -113,7 +112,7 @@ func (s Store) Ask(r *Request) error {
 		return err
 	}
 	s.prune(r.Since)
-	return atomicfile.Write(s.requestFile(r.ID), data, 0o600)
+	return files.Write(s.requestFile(r.ID), data, 0o600)
 }
 
 // ErrNoRequest is the error for an ID that no Request has.
@@ -124,7 +123,7 @@ func (s Store) Request(id string) (*Request, error) {
 	if id == "" || strings.ContainsFunc(id, func(r rune) bool { return !strings.ContainsRune("0123456789abcdef", r) }) {
 		return nil, ErrNoRequest
 	}
-	data, err := readfile.Regular(s.requestFile(id), maxRequest)
+	data, err := files.Read(s.requestFile(id), maxRequest)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, ErrNoRequest
 	}
@@ -144,7 +143,7 @@ func (s Store) Request(id string) (*Request, error) {
 
 // answer returns the answer to a Request, or nil.
 func (s Store) answer(id string) *Answer {
-	data, err := readfile.Regular(s.answerFile(id), maxGrant)
+	data, err := files.Read(s.answerFile(id), maxGrant)
 	a := &Answer{}
 	if err != nil || json.Unmarshal(data, a) != nil {
 		return nil
@@ -159,7 +158,7 @@ func (s Store) Requests() ([]Request, error) { return s.requests(func(string) bo
 // Pending returns the Requests that a person can answer at a time, the newest first. It does not read
 // the answered ones, so a page can call it often.
 func (s Store) Pending(now time.Time) ([]Request, error) {
-	list, err := s.requests(func(id string) bool { return !readfile.Exists(s.answerFile(id)) })
+	list, err := s.requests(func(id string) bool { return !files.Exists(s.answerFile(id)) })
 	return slices.DeleteFunc(list, func(r Request) bool { return !r.Open(now) }), err
 }
 
@@ -208,7 +207,7 @@ func (s Store) Answer(id string, a *Answer) (*Answer, bool, error) {
 	if err != nil {
 		return nil, false, err
 	}
-	kept, err := atomicfile.Create(s.answerFile(id), data)
+	kept, err := files.Create(s.answerFile(id), data)
 	if err != nil {
 		return nil, false, err
 	}
@@ -268,11 +267,11 @@ func (s Store) Await(ctx context.Context, r *Request) *Answer {
 // granted returns the Grant with which a person allowed the call of a Request without answering it.
 // The yes to another Request is for the call that waits for it, also if that is the same call.
 func (s Store) granted(r *Request) (*Grant, bool) {
-	if !readfile.Exists(s.file(r.Digest)) {
+	if !files.Exists(s.file(r.Digest)) {
 		return nil, false
 	}
 	g, ok := s.Find(r.Digest, "", time.Now())
-	return g, ok && g.fits(r) && !readfile.Exists(s.requestFile(g.ID))
+	return g, ok && g.fits(r) && !files.Exists(s.requestFile(g.ID))
 }
 
 // fits reports whether the Grant answers all questions of a Request.

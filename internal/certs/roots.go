@@ -8,7 +8,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/grapnel-dev/grapnel/internal/readfile"
+	"github.com/grapnel-dev/grapnel/internal/files"
 )
 
 // maxSize is the maximum size of a file with certificate authorities in bytes.
@@ -37,10 +37,10 @@ func Roots(base *x509.CertPool, files []string) (*x509.CertPool, error) {
 // add adds the certificates in a file. A certificate that is left out would be noticed only when a
 // server needs it, so each mistake is an error.
 func add(pool *x509.CertPool, file string) error {
-	text, err := readfile.Regular(file, maxSize+1)
+	text, err := files.Read(file, maxSize+1)
 	switch {
 	case err != nil:
-		return errors.New(readfile.Reason(err))
+		return errors.New(files.Reason(err))
 	case len(text) > maxSize:
 		return fmt.Errorf("it is larger than %d bytes", maxSize)
 	}

@@ -18,7 +18,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/grapnel-dev/grapnel/internal/readfile"
+	"github.com/grapnel-dev/grapnel/internal/files"
 )
 
 // Limits of a Reader and of the files that it reads.
@@ -45,7 +45,7 @@ func (r *Reader) file(name string, limit int64) (string, error) {
 	if r.left--; r.left < 0 {
 		return "", errors.New("too many files of git")
 	}
-	data, err := readfile.Regular(name, limit+1)
+	data, err := files.Read(name, limit+1)
 	if err == nil && int64(len(data)) > limit {
 		err = fmt.Errorf("%s is too large", name)
 	}

@@ -19,8 +19,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/internal/owner"
-	"github.com/grapnel-dev/grapnel/internal/readfile"
+	"github.com/grapnel-dev/grapnel/internal/files"
 )
 
 const passwdFile = "/etc/passwd"
@@ -69,15 +68,15 @@ func find() (string, error) {
 // unknown returns the path in the file for a user that the user database does not know; why is the
 // error if the file does not exist.
 func unknown(file string, why error) (string, error) {
-	if err := owner.Path(file); err != nil {
+	if err := files.OnlyRootPath(file); err != nil {
 		return "", fmt.Errorf("%w, and %w", why, err)
 	}
-	data, err := readfile.Checked(file, maxHome, owner.Root)
+	data, err := files.ReadChecked(file, maxHome, files.OnlyRoot)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("%w, and %s, which only root can write, does not exist", why, file)
 	}
 	if err != nil {
-		return "", fmt.Errorf("%w, and cannot read %s: %s", why, file, readfile.Reason(err))
+		return "", fmt.Errorf("%w, and cannot read %s: %s", why, file, files.Reason(err))
 	}
 	dir := strings.TrimSpace(string(data))
 	if !filepath.IsAbs(dir) || strings.ContainsAny(dir, "\n\x00") {

@@ -28,9 +28,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/internal/atomicfile"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/home"
-	"github.com/grapnel-dev/grapnel/internal/owner"
 )
 
 // A Record describes one installation: the entries of Grapnel in one settings file of one agent.
@@ -169,10 +168,10 @@ func Find(id string) (Record, error) {
 func find(managed, id string) (Record, error) {
 	name := filename(filepath.Join(managed, "installs"), id)
 	rec, err := read(name, func(info fs.FileInfo) error {
-		if err := owner.Root(info); err != nil {
+		if err := files.OnlyRoot(info); err != nil {
 			return err
 		}
-		return owner.Path(name)
+		return files.OnlyRootPath(name)
 	})
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -196,7 +195,7 @@ func Read(dir, id string) (Record, error) {
 		return Record{}, notToken(id)
 	}
 	name := filename(dir, id)
-	rec, err := read(name, owner.Mine)
+	rec, err := read(name, files.Mine)
 	if err == nil {
 		err = ownDir(dir)
 	}
@@ -280,7 +279,7 @@ func Write(dir string, rec Record) (err error) {
 			return err
 		}
 	}
-	return atomicfile.WriteSync(filename(dir, rec.ID), append(data, '\n'), mode)
+	return files.WriteSync(filename(dir, rec.ID), append(data, '\n'), mode)
 }
 
 // List returns all records, oldest installation first. If the directory does not exist, the list

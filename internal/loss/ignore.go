@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/glob"
-	"github.com/grapnel-dev/grapnel/internal/readfile"
 )
 
 // An ignoreRule is one line of a .gitignore file.
@@ -72,7 +72,7 @@ func (p *Place) rules(dir string) []ignoreRule {
 	}
 	name := filepath.Join(dir, ".gitignore")
 	if p.Wrote == nil || !p.Wrote(name) {
-		if text, err := readfile.Regular(name, maxIgnore); err == nil {
+		if text, err := files.Read(name, maxIgnore); err == nil {
 			rules = parseIgnore(string(text))
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/glob"
-	"github.com/grapnel-dev/grapnel/internal/readfile"
 )
 
 // remade lists names of directories and files that builds, package managers and tests make again. With a
@@ -119,12 +119,12 @@ func Mentions(text string) bool {
 func (p *Place) marked(dir string) bool {
 	wrote := func(name string) bool { return p.Wrote != nil && p.Wrote(name) }
 	for _, base := range marks {
-		if name := filepath.Join(dir, base); readfile.Exists(name) && !wrote(name) {
+		if name := filepath.Join(dir, base); files.Exists(name) && !wrote(name) {
 			return true
 		}
 	}
 	name := filepath.Join(dir, cacheTag)
-	tag, err := readfile.Regular(name, 4<<10)
+	tag, err := files.Read(name, 4<<10)
 	return err == nil && strings.HasPrefix(string(tag), "Signature: 8a477f597d28d172789f06886806bc55") && !wrote(name)
 }
 

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/notice"
-	"github.com/grapnel-dev/grapnel/internal/readfile"
 )
 
 // Off lists the hooks that the user has switched off, each until the user switches it on again. It
@@ -33,7 +33,7 @@ const maxOff = 1 << 20
 // ReadOff reads the list from a file. A missing file is an empty list. After an error, all hooks
 // are on.
 func ReadOff(name string) (Off, error) {
-	data, err := readfile.Regular(name, maxOff)
+	data, err := files.Read(name, maxOff)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) { // a broken state directory is reported elsewhere
 		return nil, nil
 	}

@@ -9,9 +9,8 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/atomicfile"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/notice"
-	"github.com/grapnel-dev/grapnel/internal/readfile"
 )
 
 // Max is the maximum length of a Pause.
@@ -38,7 +37,7 @@ func New(now time.Time, length time.Duration) (Pause, error) {
 // means no Pause. A Pause that has ended, or has not begun, is deleted, so that a clock change
 // cannot reactivate it.
 func Read(name string, now time.Time) (Pause, bool) {
-	data, err := readfile.Regular(name, 1<<10)
+	data, err := files.Read(name, 1<<10)
 	if err != nil {
 		return Pause{}, false
 	}
@@ -70,7 +69,7 @@ func write(name string, value any) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return err
 	}
-	return atomicfile.Write(name, append(data, '\n'), 0o600)
+	return files.Write(name, append(data, '\n'), 0o600)
 }
 
 // String returns when the Pause ends.

@@ -10,8 +10,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/internal/counts"
-	"github.com/grapnel-dev/grapnel/internal/digest"
-	"github.com/grapnel-dev/grapnel/internal/filelock"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/room"
 )
 
@@ -47,7 +46,7 @@ func (s *Spool) Count(owner, key string, change func(kept []byte) (now []byte, k
 	if err := ready(s.path(countsDir)); err != nil {
 		return err
 	}
-	lock, err := waitLock(s.path(countsLock), filelock.Exclusive, lockWait)
+	lock, err := waitLock(s.path(countsLock), files.Exclusive, lockWait)
 	if err != nil {
 		return err
 	}
@@ -99,8 +98,8 @@ func (s *Spool) Counted(owner, key string) ([]byte, error) {
 }
 
 func (s *Spool) countFile(owner, key string) string {
-	share := digest.Of([]byte(owner))
-	return filepath.Join(s.dir, countsDir, share[:2], share[2:32], digest.Of([]byte(key))[:32])
+	share := files.Digest([]byte(owner))
+	return filepath.Join(s.dir, countsDir, share[:2], share[2:32], files.Digest([]byte(key))[:32])
 }
 
 // writeCount replaces a file with a rename.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/internal/counts"
-	"github.com/grapnel-dev/grapnel/internal/digest"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/room"
 )
 
@@ -183,7 +183,7 @@ func TestSharesExpire(t *testing.T) {
 	s, dir := open(t, nil)
 	owners := make([]string, 0, 4)
 	for i := 0; len(owners) < cap(owners); i++ { // in one directory
-		if owner := strconv.Itoa(i); digest.Of([]byte(owner))[:2] == "07" {
+		if owner := strconv.Itoa(i); files.Digest([]byte(owner))[:2] == "07" {
 			owners = append(owners, owner)
 		}
 	}

@@ -10,8 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/internal/digest"
-	"github.com/grapnel-dev/grapnel/internal/filelock"
+	"github.com/grapnel-dev/grapnel/internal/files"
 )
 
 // Held values are stored in a fixed number of files. Unrelated keys may share a file, and then
@@ -25,7 +24,7 @@ const (
 type Held struct {
 	Kept []byte // nil = no value
 
-	file *filelock.Lock
+	file *files.Lock
 }
 
 // Hold waits for up to wait until no other process holds the key, and returns the stored value.
@@ -39,9 +38,9 @@ func (s *Spool) Hold(key string, wait time.Duration) (*Held, error) {
 	if err == nil {
 		err = ready(dir)
 	}
-	var f *filelock.Lock
+	var f *files.Lock
 	if err == nil {
-		f, err = waitLock(filepath.Join(dir, digest.Of([]byte(key))[:2]), filelock.Exclusive, wait)
+		f, err = waitLock(filepath.Join(dir, files.Digest([]byte(key))[:2]), files.Exclusive, wait)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot lock an action that another process may be judging: %w", err)

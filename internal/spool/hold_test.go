@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/internal/filelock"
+	"github.com/grapnel-dev/grapnel/internal/files"
 )
 
 // Only one holder of a key can access its value at a time.
@@ -56,7 +56,7 @@ func TestHold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if other, err := s.Hold("key", 0); !errors.Is(err, filelock.ErrLocked) {
+	if other, err := s.Hold("key", 0); !errors.Is(err, files.ErrLocked) {
 		t.Errorf("what is held is held by another: %v, %v", other, err)
 	}
 	if err := h.Close(); err != nil {

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/internal/filelock"
+	"github.com/grapnel-dev/grapnel/internal/files"
 )
 
 // The file of lost Records has a fixed size and exists from the first Record on. Overwriting it
@@ -76,7 +76,7 @@ func changeLosses(dir string, now time.Time, change func(*Losses)) error {
 	if err := ready(dir); err != nil {
 		return err
 	}
-	lock, err := waitLock(filepath.Join(dir, lossFile), filelock.Exclusive, lockWait)
+	lock, err := waitLock(filepath.Join(dir, lossFile), files.Exclusive, lockWait)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/await"
-	"github.com/grapnel-dev/grapnel/internal/filelock"
+	"github.com/grapnel-dev/grapnel/internal/files"
 )
 
 // roleVar makes the test binary one of several processes that use a spool.
@@ -124,7 +124,7 @@ func (s *Spool) up(key string) (n int, err error) {
 			n++
 			return strconv.AppendInt(nil, int64(n), 10), time.Hour
 		})
-		if !errors.Is(err, filelock.ErrLocked) || time.Now().After(end) {
+		if !errors.Is(err, files.ErrLocked) || time.Now().After(end) {
 			return n, err
 		}
 	}

@@ -16,8 +16,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/digest"
-	"github.com/grapnel-dev/grapnel/internal/filelock"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/internal/wire"
 )
@@ -103,7 +102,7 @@ func (s *Spool) enqueue(ctx context.Context, ev *grapnel.Event, hooks []grapnel.
 		}
 		lines = append(lines, join(head, name, value)...)
 	}
-	lock, err := waitLock(s.path(pendingLock), filelock.Shared, lockWait)
+	lock, err := waitLock(s.path(pendingLock), files.Shared, lockWait)
 	if err != nil {
 		return err
 	}
@@ -142,16 +141,16 @@ func pendingID(now time.Time, h *grapnel.Spec, ev *grapnel.Event) string {
 		decision = v.Decision
 	}
 	parts := []string{ev.ID, ev.Session.ID, decision.String(), h.Source.Name, h.Source.File, h.Name}
-	return digest.Of([]byte(strings.Join(parts, "\x00")))[:28]
+	return files.Digest([]byte(strings.Join(parts, "\x00")))[:28]
 }
 
-// tryLock locks a file of this name, or returns [filelock.ErrLocked].
-func tryLock(name string, kind filelock.Kind) (*filelock.Lock, error) {
+// tryLock locks a file of this name, or returns [files.ErrLocked].
+func tryLock(name string, kind files.LockKind) (*files.Lock, error) {
 	f, err := openRegular(name, os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return nil, err
 	}
-	lock, err := filelock.Try(f, kind)
+	lock, err := files.TryLock(f, kind)
 	if err != nil {
 		_ = f.Close()
 		return nil, err
@@ -166,14 +165,14 @@ const lockWait = 2 * time.Second
 
 // waitLock tries to get a lock until limit has passed. Processes hold a lock only briefly, unless
 // they are stopped while holding it.
-func waitLock(name string, kind filelock.Kind, limit time.Duration) (*filelock.Lock, error) {
+func waitLock(name string, kind files.LockKind, limit time.Duration) (*files.Lock, error) {
 	for end := time.Now().Add(limit); ; time.Sleep(time.Millisecond) {
 		lock, err := tryLock(name, kind)
-		if !errors.Is(err, filelock.ErrLocked) {
+		if !errors.Is(err, files.ErrLocked) {
 			return lock, err
 		}
 		if time.Now().After(end) {
-			return nil, fmt.Errorf("%s: %w for %v", name, filelock.ErrLocked, limit)
+			return nil, fmt.Errorf("%s: %w for %v", name, files.ErrLocked, limit)
 		}
 	}
 }
@@ -203,8 +202,8 @@ func (s *Spool) drainAll(ctx context.Context, run func(ctx context.Context, p Pe
 		return fmt.Errorf("cannot run pending hooks: %w", err)
 	}
 	for {
-		lock, err := tryLock(s.path(drainLock), filelock.Exclusive)
-		if errors.Is(err, filelock.ErrLocked) {
+		lock, err := tryLock(s.path(drainLock), files.Exclusive)
+		if errors.Is(err, files.ErrLocked) {
 			return nil
 		}
 		if err != nil {
@@ -246,7 +245,7 @@ func (s *Spool) drain(ctx context.Context, run func(context.Context, Pending) er
 		if err := s.work(ctx, run); err != nil {
 			return err
 		}
-		lock, err := waitLock(s.path(pendingLock), filelock.Exclusive, 5*time.Second)
+		lock, err := waitLock(s.path(pendingLock), files.Exclusive, 5*time.Second)
 		if err != nil {
 			return err
 		}

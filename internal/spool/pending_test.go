@@ -15,7 +15,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/await"
-	"github.com/grapnel-dev/grapnel/internal/filelock"
+	"github.com/grapnel-dev/grapnel/internal/files"
 )
 
 // run queues hooks of an event.
@@ -245,12 +245,12 @@ func TestRunDoesNotHang(t *testing.T) {
 	t.Parallel()
 	s, dir := open(t, nil)
 	observe(t, s, record("a"))
-	lock, err := tryLock(filepath.Join(dir, pendingLock), filelock.Exclusive)
+	lock, err := tryLock(filepath.Join(dir, pendingLock), files.Exclusive)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Run(t.Context(), event("0"), hooks("h")); !errors.Is(err, filelock.ErrLocked) {
-		t.Errorf("Run = %v, want %v", err, filelock.ErrLocked)
+	if err := s.Run(t.Context(), event("0"), hooks("h")); !errors.Is(err, files.ErrLocked) {
+		t.Errorf("Run = %v, want %v", err, files.ErrLocked)
 	}
 	if err := s.Err(); err == nil || !strings.Contains(err.Error(), "observing hooks will not run") {
 		t.Errorf("Err = %v", err)

@@ -10,9 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/internal/atomicfile"
-	"github.com/grapnel-dev/grapnel/internal/digest"
-	"github.com/grapnel-dev/grapnel/internal/filelock"
+	"github.com/grapnel-dev/grapnel/internal/files"
 )
 
 // append writes one line to the current records file.
@@ -103,8 +101,8 @@ const asideFormat = "20060102T150405.000000000Z"
 // rotate renames the current file and removes files that are too old or too many. If another
 // process is rotating, it does nothing.
 func (s *Spool) rotate() error {
-	lock, err := tryLock(s.path(recordsLock), filelock.Exclusive)
-	if errors.Is(err, filelock.ErrLocked) {
+	lock, err := tryLock(s.path(recordsLock), files.Exclusive)
+	if errors.Is(err, files.ErrLocked) {
 		return nil
 	}
 	if err != nil {
@@ -189,7 +187,7 @@ func (s *Spool) aside(content []byte) (string, error) {
 	if err := ready(s.path(sideDir)); err != nil {
 		return "", err
 	}
-	sum := digest.Of(content)
+	sum := files.Digest(content)
 	name := sideFile(s.dir, sum)
 	now := time.Now()
 	if info, err := os.Lstat(name); err == nil && info.Size() == int64(len(content)) {
@@ -202,7 +200,7 @@ func (s *Spool) aside(content []byte) (string, error) {
 	}
 	_, err = f.Write(content)
 	if err == nil && s.opts.Sync {
-		err = atomicfile.Flush(f)
+		err = files.Flush(f)
 	}
 	if err := errors.Join(err, f.Close()); err != nil {
 		_ = os.Remove(f.Name())
@@ -215,14 +213,14 @@ func sideFile(dir, sum string) string { return filepath.Join(dir, sideDir, sum+"
 
 // readAside decodes a side file into v, after it has checked the digest in the name.
 func readAside(dir, sum string, v any) error {
-	if !digest.Valid(sum) {
+	if !files.IsDigest(sum) {
 		return fmt.Errorf("%q is not a digest", sum)
 	}
 	content, err := os.ReadFile(sideFile(dir, sum))
 	if err != nil {
 		return err
 	}
-	if digest.Of(content) != sum {
+	if files.Digest(content) != sum {
 		return fmt.Errorf("side file %s: the content does not match the digest in the name", sum)
 	}
 	return json.Unmarshal(content, v)

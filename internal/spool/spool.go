@@ -34,7 +34,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/atomicfile"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
@@ -500,7 +500,7 @@ func appendLines(f *os.File, lines []byte, toDisk bool) error {
 		return err
 	}
 	if toDisk {
-		return atomicfile.Flush(f)
+		return files.Flush(f)
 	}
 	return nil
 }

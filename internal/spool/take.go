@@ -15,9 +15,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/atomicfile"
-	"github.com/grapnel-dev/grapnel/internal/digest"
-	"github.com/grapnel-dev/grapnel/internal/filelock"
+	"github.com/grapnel-dev/grapnel/internal/files"
 )
 
 // Torn is the kind of an Entry for a line that could not be read. Its Error has the cause and the
@@ -124,7 +122,7 @@ func (f *LogFile) Key(final bool) (string, error) {
 			end = len(head)
 		}
 		if end > 0 {
-			f.key = digest.Of(head[:end])
+			f.key = files.Digest(head[:end])
 		}
 		if end > 0 || whole || size == maxPiece {
 			return f.key, nil
@@ -289,7 +287,7 @@ func (f *LogFile) torn(line *Line, last time.Time) Entry {
 	}
 	shown := cutText(string(bytes.ToValidUTF8(line.Text, []byte("\uFFFD"))), maxShown, 0)
 	return Entry{Record: grapnel.Record{
-		ID:   "torn-" + digest.Of(fmt.Appendf(nil, "%s %d", f.key, line.Begin))[:28],
+		ID:   "torn-" + files.Digest(fmt.Appendf(nil, "%s %d", f.key, line.Begin))[:28],
 		Time: last, Agent: "grapnel", Event: Torn, Hooks: []grapnel.HookRun{},
 		Error: fmt.Sprintf("%s, byte %d: %v: %s", f.Name(), line.Begin, line.Torn, shown),
 	}}
@@ -350,7 +348,7 @@ func (f *LogFile) Take(line *Line) ([]byte, error) {
 // Flush waits until the content of the file is on disk. Readers must call it before they take
 // lines: after a power cut, the file must not end before a line that was taken.
 func (f *LogFile) Flush() error {
-	if err := atomicfile.Flush(f.tracked.file); err != nil && !errors.Is(err, os.ErrPermission) { // Windows requires a file that is open for writing
+	if err := files.Flush(f.tracked.file); err != nil && !errors.Is(err, os.ErrPermission) { // Windows requires a file that is open for writing
 		return fmt.Errorf("cannot flush %s: %w", f.Name(), err)
 	}
 	return nil
@@ -369,7 +367,7 @@ func (e busy) Error() string { return string(e) }
 // process has the lock.
 func LockIntake(dir string) (io.Closer, error) {
 	err := ready(dir)
-	var lock *filelock.Lock
+	var lock *files.Lock
 	if err == nil {
 		lock, err = take(filepath.Join(dir, takeLock))
 	}
@@ -380,9 +378,9 @@ func LockIntake(dir string) (io.Closer, error) {
 }
 
 // take locks a file, or returns ErrBusy.
-func take(name string) (*filelock.Lock, error) {
-	lock, err := tryLock(name, filelock.Exclusive)
-	if errors.Is(err, filelock.ErrLocked) {
+func take(name string) (*files.Lock, error) {
+	lock, err := tryLock(name, files.Exclusive)
+	if errors.Is(err, files.ErrLocked) {
 		err = fmt.Errorf("%w: %s is locked by another process", ErrBusy, name)
 	}
 	return lock, err

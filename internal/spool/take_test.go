@@ -16,7 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rapid"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/filelock"
+	"github.com/grapnel-dev/grapnel/internal/files"
 )
 
 // lineOf returns a line of the log without its newline.
@@ -286,7 +286,7 @@ func TestRemove(t *testing.T) {
 	if err := f.Remove(size - 1); !errors.Is(err, ErrBusy) {
 		t.Errorf("Remove of one that has grown: %v, want ErrBusy", err)
 	}
-	lock, err := tryLock(filepath.Join(dir, recordsLock), filelock.Exclusive)
+	lock, err := tryLock(filepath.Join(dir, recordsLock), files.Exclusive)
 	if err != nil {
 		t.Fatal(err)
 	}

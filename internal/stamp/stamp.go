@@ -6,7 +6,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/internal/owner"
+	"github.com/grapnel-dev/grapnel/internal/files"
 )
 
 // A File is a file or a directory, which may be missing. With Root, only root may be able to change
@@ -49,7 +49,7 @@ func (stamps Stamps) Current(read time.Time) bool {
 			continue
 		case err != nil || s.info == nil || !same(info, s.info), Changed(info).Add(fresh).After(read):
 			return false
-		case s.Root && owner.Path(s.Path) != nil:
+		case s.Root && files.OnlyRootPath(s.Path) != nil:
 			return false
 		}
 	}

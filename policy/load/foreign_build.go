@@ -11,13 +11,11 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/atomicfile"
-	"github.com/grapnel-dev/grapnel/internal/digest"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/home"
 	"github.com/grapnel-dev/grapnel/internal/notice"
 	"github.com/grapnel-dev/grapnel/internal/policy/match"
 	"github.com/grapnel-dev/grapnel/internal/policy/yaml"
-	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/seam"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -280,7 +278,7 @@ func (e *entry) settle(last func(*candidate) []byte, brief bool) {
 			if c.err == nil {
 				c.state, c.err = Broken, err
 			}
-			if c.Source.Digest == "" || old != nil && digest.Of(old) == c.Source.Digest {
+			if c.Source.Digest == "" || old != nil && files.Digest(old) == c.Source.Digest {
 				old = nil // the last content has the same errors
 			}
 			if c.Source.Digest = ""; old != nil {
@@ -596,7 +594,7 @@ func (k *keptEntry) digest(path string) string {
 const keptPrefix = "load-"
 
 func (s snapshots) entryFile(k *keptEntry) string {
-	return filepath.Join(s.dir, keptPrefix+digest.Of([]byte(k.Policy + "\x00" + k.Format + "\x00" + k.File))[:16])
+	return filepath.Join(s.dir, keptPrefix+files.Digest([]byte(k.Policy + "\x00" + k.Format + "\x00" + k.File))[:16])
 }
 
 // entry returns the stored list of the files that an entry found last.
@@ -613,7 +611,7 @@ func (s snapshots) entry(policy string, l *policyfile.LoadFrom) keptEntry {
 }
 
 func readEntry(name string) (k keptEntry, err error) {
-	data, err := readfile.Regular(name, yaml.MaxSize)
+	data, err := files.Read(name, yaml.MaxSize)
 	if err == nil {
 		err = json.Unmarshal(data, &k)
 	}
@@ -640,7 +638,7 @@ func (s snapshots) keepEntry(k *keptEntry, e *entry) {
 	}
 	k.Files = now
 	if data, err := json.Marshal(k); err == nil {
-		_ = atomicfile.Write(s.entryFile(k), data, 0o600)
+		_ = files.Write(s.entryFile(k), data, 0o600)
 	}
 	s.prune()
 }
@@ -648,7 +646,7 @@ func (s snapshots) keepEntry(k *keptEntry, e *entry) {
 // foreignDigest returns the name of a foreign file's snapshot. It depends on the source name and
 // the content.
 func (s snapshots) foreignDigest(source, sum string) string {
-	return digest.Of([]byte(source + "\n" + sum))
+	return files.Digest([]byte(source + "\n" + sum))
 }
 
 // foreign returns the stored content of a foreign source with the given digest, or an empty value.
@@ -657,7 +655,7 @@ func (s snapshots) foreign(source, sum string) foreignSnapshot {
 		return foreignSnapshot{}
 	}
 	snap, _ := s.readSnapshot(s.foreignDigest(source, sum), nil)
-	if snap == nil || snap.Foreign == nil || digest.Of(snap.Foreign.Data) != sum {
+	if snap == nil || snap.Foreign == nil || files.Digest(snap.Foreign.Data) != sum {
 		return foreignSnapshot{}
 	}
 	return *snap.Foreign
@@ -677,7 +675,7 @@ func (s snapshots) forgetForeign(path string) (bool, error) {
 		k.Files = slices.DeleteFunc(k.Files, func(f keptFile) bool { return f.Path == path })
 		data, err := json.Marshal(k)
 		if err == nil {
-			err = atomicfile.Write(name, data, 0o600)
+			err = files.Write(name, data, 0o600)
 		}
 		if err != nil {
 			return true, fmt.Errorf("cannot delete %s: %w", path, err)

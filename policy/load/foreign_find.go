@@ -13,12 +13,10 @@ import (
 	"unicode"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/digest"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/glob"
 	"github.com/grapnel-dev/grapnel/internal/home"
-	"github.com/grapnel-dev/grapnel/internal/owner"
 	"github.com/grapnel-dev/grapnel/internal/policy/match"
-	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/systems"
 	"github.com/grapnel-dev/grapnel/systems/hookfiles"
@@ -66,7 +64,7 @@ func (ld *loader) find(file File, l *policyfile.LoadFrom) []*candidate { //nolin
 		for _, pattern := range place.patterns {
 			names, err := globFiles(place.dir, pattern)
 			if whole := filepath.Join(place.dir, filepath.FromSlash(pattern)); err != nil && !has(all, whole) {
-				all = append(all, ld.broken(f, file, whole, readfile.Reason(err)))
+				all = append(all, ld.broken(f, file, whole, files.Reason(err)))
 			}
 			for _, name := range names {
 				c := ld.candidate(f, file, filepath.Join(place.dir, filepath.FromSlash(name)), name)
@@ -113,21 +111,21 @@ func (c *candidate) read() {
 	}
 	check := func(fs.FileInfo) error { return nil }
 	if c.root {
-		check = owner.Root
+		check = files.OnlyRoot
 	}
 	begun := time.Now()
-	data, modified, err := readfile.Stamped(c.Path, maxForeignSize+1, check)
+	data, modified, err := files.ReadStamped(c.Path, maxForeignSize+1, check)
 	c.unsettled = err == nil && settling(modified, begun)
 	if err == nil && c.root {
-		err = owner.Path(c.Path)
+		err = files.OnlyRootPath(c.Path)
 	}
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && readfile.Exists(c.Path):
+	case errors.Is(err, fs.ErrNotExist) && files.Exists(c.Path):
 		c.state, c.err = Broken, &policyfile.Error{File: c.Path, Msg: "is a link to a file that does not exist"}
 	case errors.Is(err, fs.ErrNotExist):
 		c.state, c.err = Absent, &policyfile.Error{File: c.Path, Msg: "the file does not exist"}
 	case err != nil:
-		c.state, c.err = Broken, &policyfile.Error{File: c.Path, Msg: readfile.Reason(err)}
+		c.state, c.err = Broken, &policyfile.Error{File: c.Path, Msg: files.Reason(err)}
 	case len(data) > maxForeignSize:
 		c.state, c.err = Broken, &policyfile.Error{File: c.Path, Msg: fmt.Sprintf("is larger than %d MiB", maxForeignSize>>20)}
 	default:
@@ -146,7 +144,7 @@ func (c *candidate) called() string {
 
 // content sets the data and the digest of the file.
 func (c *candidate) content(data []byte) {
-	c.Data, c.Source.Digest = data, digest.Of(data)
+	c.Data, c.Source.Digest = data, files.Digest(data)
 }
 
 // last sets earlier content of the file. The agent does not run the hooks of such content itself.

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/digest"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/noop"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -333,7 +333,7 @@ func TestLoadSource(t *testing.T) {
 	if out, _ := specs[0].Hook.Handle(context.Background(), shell1("x", "ls")); !strings.Contains(out.Reason, "x then") || specs[0].Source != then {
 		t.Errorf("%+v of %+v, want that of then", out, specs[0].Source)
 	}
-	then.Digest = digest.Of([]byte("never"))
+	then.Digest = files.Digest([]byte("never"))
 	if specs, err := Source(req, then); err == nil {
 		t.Errorf("a content that never was: %v", specs)
 	}

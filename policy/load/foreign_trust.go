@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/policy/yaml"
-	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/systems"
 )
@@ -95,7 +95,7 @@ func (s Trusts) naming(source grapnel.Source) (*Trust, PinnedLoad) {
 	names, _ := filepath.Glob(filepath.Join(string(s), "*.json"))
 	for _, name := range names {
 		var t Trust
-		data, err := readfile.Regular(name, yaml.MaxSize)
+		data, err := files.Read(name, yaml.MaxSize)
 		if err != nil || json.Unmarshal(data, &t) != nil || s.name(t.File) != name {
 			continue // unreadable, or not stored under the name of its file
 		}

@@ -10,10 +10,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/grapnel-dev/grapnel/internal/digest"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/policy/yaml"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
-	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -34,13 +33,13 @@ func CheckIntegrity(snapshotDir string, trusts Trusts) []Corruption {
 	s := snapshots{dir: snapshotDir}
 	lasts, _ := filepath.Glob(filepath.Join(snapshotDir, lastPrefix+"*"))
 	for _, last := range lasts {
-		data, err := readfile.Regular(last, 64<<10)
+		data, err := files.Read(last, 64<<10)
 		sum, path, _ := strings.Cut(strings.TrimSuffix(string(data), "\n"), "\n")
-		if err != nil || !digest.Valid(sum) {
+		if err != nil || !files.IsDigest(sum) {
 			found = append(found, Corruption{last, "the last valid content of a policy is unknown: " + last + " is damaged", "if that policy breaks, tools are blocked", "rm " + last})
 			continue
 		}
-		if content, err := readfile.Regular(path, yaml.MaxSize+1); err == nil && digest.Of(content) == sum {
+		if content, err := files.Read(path, yaml.MaxSize+1); err == nil && files.Digest(content) == sum {
 			found = append(found, s.damaged(path, sum, content)...)
 		}
 	}
@@ -50,14 +49,14 @@ func CheckIntegrity(snapshotDir string, trusts Trusts) []Corruption {
 	}
 	for _, name := range kept {
 		var t Trust
-		data, err := readfile.Regular(name, yaml.MaxSize)
+		data, err := files.Read(name, yaml.MaxSize)
 		if err == nil {
 			err = json.Unmarshal(data, &t)
 		}
 		if err == nil && trusts.name(t.File) != name {
 			err = fmt.Errorf("it names the file %q", t.File)
 		}
-		if err == nil && !digest.Valid(t.SHA256) {
+		if err == nil && !files.IsDigest(t.SHA256) {
 			err = fmt.Errorf("%q is not a digest", t.SHA256)
 		}
 		if err != nil {
@@ -78,7 +77,7 @@ func CheckIntegrity(snapshotDir string, trusts Trusts) []Corruption {
 // damaged returns how a snapshot differs from the policy that its content gives.
 func (s snapshots) damaged(path, sum string, content []byte) []Corruption {
 	name := s.file(sum)
-	data, err := readfile.Regular(name, 64*yaml.MaxSize)
+	data, err := files.Read(name, 64*yaml.MaxSize)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // Grapnel writes it again
 	}

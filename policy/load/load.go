@@ -11,15 +11,13 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/counts"
-	"github.com/grapnel-dev/grapnel/internal/digest"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/notice"
-	"github.com/grapnel-dev/grapnel/internal/owner"
 	"github.com/grapnel-dev/grapnel/internal/policy/match"
 	"github.com/grapnel-dev/grapnel/internal/policy/redact"
 	"github.com/grapnel-dev/grapnel/internal/policy/secret"
 	"github.com/grapnel-dev/grapnel/internal/policy/state"
 	"github.com/grapnel-dev/grapnel/internal/policy/yaml"
-	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/systems"
@@ -160,7 +158,7 @@ func (s *Set) Digest() string {
 	if all == nil {
 		return ""
 	}
-	return digest.Of(all)
+	return files.Digest(all)
 }
 
 // forward adds the targets that no stronger policy lists.
@@ -212,7 +210,7 @@ func (ld *loader) loadAll() Set { //nolint:gocognit // the order of the steps is
 		ld.early = ld.facts.Early(ld.Event)
 	}
 	ld.ruling = &ruling{}
-	if !readfile.Exists(string(ld.Trusts)) {
+	if !files.Exists(string(ld.Trusts)) {
 		ld.Trusts = "" // no trust was ever stored
 	}
 	ld.seen = map[string]bool{}
@@ -222,7 +220,7 @@ func (ld *loader) loadAll() Set { //nolint:gocognit // the order of the steps is
 	foreign := map[string]bool{} // sources of files of other systems
 	for _, file := range strongestFirst(ld.Files) {
 		if ld.ruling.only != "" && file.Scope > grapnel.ScopeManaged {
-			if readfile.Exists(file.Path) {
+			if files.Exists(file.Path) {
 				ignored = append(ignored, file.Path)
 				set.Files = append(set.Files, Loaded{File: file.Path, Scope: file.Scope.String(), State: Ignored})
 			}
@@ -382,30 +380,30 @@ func (ld *loader) read(file File, snaps snapshots) (*loadedPolicy, string, []*po
 	}
 	kept, check := snaps, func(fs.FileInfo) error { return nil }
 	if file.Root {
-		kept.dir, check = "", owner.Root
+		kept.dir, check = "", files.OnlyRoot
 	}
 	data := ld.Content[file.Path]
 	var err error
 	var modified, begun time.Time
 	if file.Root && data == nil {
-		err = owner.Path(file.Path)
+		err = files.OnlyRootPath(file.Path)
 	}
 	if err == nil && data == nil {
 		begun = time.Now()
-		data, modified, err = readfile.Stamped(file.Path, yaml.MaxSize+1, check)
+		data, modified, err = files.ReadStamped(file.Path, yaml.MaxSize+1, check)
 	}
 	unsettled := err == nil && !begun.IsZero() && settling(modified, begun)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && readfile.Exists(file.Path):
+	case errors.Is(err, fs.ErrNotExist) && files.Exists(file.Path):
 		return nil, "", []*policyfile.Error{{File: file.Path, Msg: "is a link to a file that does not exist"}}
 	case errors.Is(err, fs.ErrNotExist) && !file.Must && kept.last(file.Path) == "":
 		return nil, "", nil
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, "", []*policyfile.Error{{File: file.Path, Msg: noSuchFile}}
 	case err != nil:
-		return nil, "", []*policyfile.Error{{File: file.Path, Msg: readfile.Reason(err)}}
+		return nil, "", []*policyfile.Error{{File: file.Path, Msg: files.Reason(err)}}
 	}
-	digest := digest.Of(data)
+	digest := files.Digest(data)
 	known := kept.last(file.Path) == digest
 	if known {
 		if policy := kept.read(digest, ld.early); policy != nil && freshRules(policy.Secrets, file.Path, ruleReader(file.Root)) {
@@ -499,9 +497,9 @@ func (ld *loader) build(file File, p *loadedPolicy, digest string) ([]grapnel.Sp
 
 // Read reads and parses one policy file. It writes no snapshot.
 func Read(file string) (*policyfile.Policy, []*policyfile.Error) {
-	data, err := readfile.Regular(file, yaml.MaxSize+1)
+	data, err := files.Read(file, yaml.MaxSize+1)
 	if err != nil {
-		return nil, []*policyfile.Error{{File: file, Msg: readfile.Reason(err)}}
+		return nil, []*policyfile.Error{{File: file, Msg: files.Reason(err)}}
 	}
 	return policy.Parse(file, data)
 }

@@ -9,11 +9,10 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/digest"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/notice"
 	"github.com/grapnel-dev/grapnel/internal/policy/match"
-	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/shell"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -146,7 +145,7 @@ func readPack(dir fs.FS, file string) (Compiled, []*policyfile.Error) {
 	pack := Compiled{Name: strings.TrimSuffix(path.Base(file), ".yaml")}
 	data, err := fs.ReadFile(dir, file)
 	if err != nil {
-		return pack, []*policyfile.Error{{File: file, Msg: readfile.Reason(err)}}
+		return pack, []*policyfile.Error{{File: file, Msg: files.Reason(err)}}
 	}
 	p, errs := policy.Parse(file, data)
 	if len(errs) > 0 {
@@ -162,7 +161,7 @@ func readPack(dir fs.FS, file string) (Compiled, []*policyfile.Error) {
 		p.Hooks[i].Line, p.Hooks[i].Incident = 0, ""
 	}
 	var w compiledWriter
-	pack.Version, pack.Digest = p.Pack.Version, digest.Of(data)
+	pack.Version, pack.Digest = p.Pack.Version, files.Digest(data)
 	pack.Begins, pack.Rows = w.block(p.Hooks)
 	pack.Events, pack.Tools = w.events, w.tools
 	return pack, nil

@@ -5,8 +5,7 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/grapnel-dev/grapnel/internal/digest"
-	"github.com/grapnel-dev/grapnel/internal/readfile"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/stamp"
 )
 
@@ -27,11 +26,11 @@ func (p Pin) look() (fs.FileInfo, error) {
 		return nil, nil
 	}
 	var seen fs.FileInfo
-	data, err := readfile.Checked(p.Path, maxPinned+1, func(info fs.FileInfo) error { seen = info; return nil })
+	data, err := files.ReadChecked(p.Path, maxPinned+1, func(info fs.FileInfo) error { seen = info; return nil })
 	if err != nil {
 		return nil, fmt.Errorf("%s was trusted, but now it %s", p.Path, unreadable(err))
 	}
-	if digest.Of(data) != p.SHA256 {
+	if files.Digest(data) != p.SHA256 {
 		return nil, fmt.Errorf("%s differs from the trusted content", p.Path)
 	}
 	return seen, nil

@@ -9,12 +9,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/grapnel-dev/grapnel/internal/digest"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/home"
-	"github.com/grapnel-dev/grapnel/internal/owner"
 	"github.com/grapnel-dev/grapnel/internal/policy/secret"
 	"github.com/grapnel-dev/grapnel/internal/policy/yaml"
-	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/tree"
 	"github.com/grapnel-dev/grapnel/internal/tree/toml"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -37,9 +35,9 @@ func ruleReader(root bool) reader {
 	return func(path string) ([]byte, error) {
 		check := func(fs.FileInfo) error { return nil }
 		if root {
-			check = owner.Root
+			check = files.OnlyRoot
 		}
-		data, err := readfile.Checked(path, maxRuleFile+1, check)
+		data, err := files.ReadChecked(path, maxRuleFile+1, check)
 		if err == nil && len(data) > maxRuleFile {
 			err = fmt.Errorf("is larger than %d MiB", maxRuleFile>>20)
 		}
@@ -59,7 +57,7 @@ func freshRules(s *policyfile.Secrets, policy string, read reader) bool {
 		return false
 	}
 	for i, file := range s.Files {
-		if data, err := read(rulePath(policy, file.Text)); err != nil || digest.Of(data) != s.Sums[i] {
+		if data, err := read(rulePath(policy, file.Text)); err != nil || files.Digest(data) != s.Sums[i] {
 			return false
 		}
 	}
@@ -85,7 +83,7 @@ func readRules(p *policyfile.Policy, policy string, read reader) (errs []*policy
 			errs = append(errs, &policyfile.Error{File: policy, Line: file.Line, Col: file.Col, Msg: fmt.Sprintf("cannot read the rules for secrets: %s %s", path, unreadable(err)), Hint: "write the file, or its path relative to the policy"})
 			continue
 		}
-		s.Sums = append(s.Sums, digest.Of(data))
+		s.Sums = append(s.Sums, files.Digest(data))
 		r := ruleFile{path: path, into: s}
 		root, wrong := toml.Parse(data)
 		if wrong != nil {

@@ -7,11 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/grapnel-dev/grapnel/internal/atomicfile"
-	"github.com/grapnel-dev/grapnel/internal/digest"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/policy/match"
 	"github.com/grapnel-dev/grapnel/internal/policy/yaml"
-	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -75,7 +73,7 @@ func readSnapshotText(text string, facts *match.Facts) (snap *snapshot, skipped 
 }
 
 func (s snapshots) lastFile(path string) string {
-	return filepath.Join(s.dir, lastPrefix+digest.Of([]byte(path))[:16])
+	return filepath.Join(s.dir, lastPrefix+files.Digest([]byte(path))[:16])
 }
 
 func (s snapshots) file(digest string) string { return filepath.Join(s.dir, digest+snapshotEnd) }
@@ -85,9 +83,9 @@ func (s snapshots) last(path string) string {
 	if s.dir == "" {
 		return ""
 	}
-	data, err := readfile.Regular(s.lastFile(path), 64<<10)
+	data, err := files.Read(s.lastFile(path), 64<<10)
 	last, _, _ := strings.Cut(string(data), "\n")
-	if err != nil || !digest.Valid(last) {
+	if err != nil || !files.IsDigest(last) {
 		return ""
 	}
 	return last
@@ -107,7 +105,7 @@ func (s snapshots) readSnapshot(digest string, facts *match.Facts) (snap *snapsh
 	if s.dir == "" {
 		return nil, 0
 	}
-	data, err := readfile.Regular(s.file(digest), 64*yaml.MaxSize)
+	data, err := files.Read(s.file(digest), 64*yaml.MaxSize)
 	if err != nil {
 		return nil, 0
 	}
@@ -118,7 +116,7 @@ func (s snapshots) readSnapshot(digest string, facts *match.Facts) (snap *snapsh
 // is slower and a later broken file has no fallback, but the current result is correct.
 func (s snapshots) write(path, digest string, policy *policyfile.Policy) {
 	if s.keep(digest, policy) {
-		_ = atomicfile.Write(s.lastFile(path), []byte(digest+"\n"+path+"\n"), 0o600)
+		_ = files.Write(s.lastFile(path), []byte(digest+"\n"+path+"\n"), 0o600)
 	}
 	s.prune()
 }
@@ -135,7 +133,7 @@ func (s snapshots) keepAs(digest string, snap snapshot) bool {
 	if os.MkdirAll(s.dir, 0o700) != nil {
 		return false
 	}
-	return atomicfile.Write(s.file(digest), addChecksum(snap.encode()), 0o600) == nil
+	return files.Write(s.file(digest), addChecksum(snap.encode()), 0o600) == nil
 }
 
 // prune deletes the oldest contents. It keeps the last content of each file; otherwise an attacker
@@ -153,7 +151,7 @@ func (s snapshots) prune() {
 		file := filepath.Join(s.dir, name)
 		switch {
 		case strings.HasPrefix(name, lastPrefix):
-			sum, _ := readfile.Regular(file, digest.Len)
+			sum, _ := files.Read(file, files.DigestLen)
 			last[string(sum)] = true
 		case strings.HasPrefix(name, keptPrefix):
 			k, _ := readEntry(file)

@@ -14,12 +14,10 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/atomicfile"
-	"github.com/grapnel-dev/grapnel/internal/digest"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/home"
 	"github.com/grapnel-dev/grapnel/internal/policy/match"
 	"github.com/grapnel-dev/grapnel/internal/policy/yaml"
-	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/shell"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -77,7 +75,7 @@ func (t *Trust) Digest() string {
 	for _, pin := range t.Pins {
 		line(pin.SHA256, "", pin.Path)
 	}
-	return "sha256:" + digest.Of([]byte(b.String()))
+	return "sha256:" + files.Digest([]byte(b.String()))
 }
 
 // Changed returns an error for each pinned file that differs from its trusted content. It does not
@@ -101,7 +99,7 @@ func unreadable(err error) string {
 	if errors.Is(err, fs.ErrNotExist) {
 		return goneNow
 	}
-	return readfile.Reason(err)
+	return files.Reason(err)
 }
 
 const goneNow = "is gone"
@@ -124,9 +122,9 @@ const maxPins = 256
 // command lines name. If it returns errors, the policy must not be trusted.
 func Examine(file, root string, packs Packs) (*Examined, []*policyfile.Error) {
 	fail := func(err error) []*policyfile.Error {
-		return []*policyfile.Error{{File: file, Msg: readfile.Reason(err)}}
+		return []*policyfile.Error{{File: file, Msg: files.Reason(err)}}
 	}
-	data, err := readfile.Regular(file, yaml.MaxSize+1)
+	data, err := files.Read(file, yaml.MaxSize+1)
 	if err != nil {
 		return nil, fail(err)
 	}
@@ -143,7 +141,7 @@ func Examine(file, root string, packs Packs) (*Examined, []*policyfile.Error) {
 	if err := policy.CheckHTTP(p, file, grapnel.ScopeProject); err != nil {
 		return nil, []*policyfile.Error{err}
 	}
-	x := &Examined{Trust: Trust{File: file, Root: root, SHA256: digest.Of(data), Pins: []Pin{}}, Policy: p, contents: map[string][]byte{}}
+	x := &Examined{Trust: Trust{File: file, Root: root, SHA256: files.Digest(data), Pins: []Pin{}}, Policy: p, contents: map[string][]byte{}}
 	x.contents[x.SHA256] = data
 	for i := range p.Hooks {
 		h := &p.Hooks[i]
@@ -228,14 +226,14 @@ func (x *Examined) pinFile(hook, name, path string) error {
 		return nil
 	case err != nil: // the file does not exist, or the name is not a valid file name
 	default:
-		data, err := readfile.Regular(path, maxPinned+1)
+		data, err := files.Read(path, maxPinned+1)
 		if err == nil && len(data) > maxPinned {
 			err = fmt.Errorf("is larger than %d MiB", maxPinned>>20)
 		}
 		if err != nil {
-			return fmt.Errorf("%s %s: move it out of the project, or remove it from the policy", path, readfile.Reason(err))
+			return fmt.Errorf("%s %s: move it out of the project, or remove it from the policy", path, files.Reason(err))
 		}
-		pin.SHA256 = digest.Of(data)
+		pin.SHA256 = files.Digest(data)
 		x.contents[pin.SHA256] = data
 	}
 	if len(x.Pins) == maxPins {
@@ -334,11 +332,11 @@ func below(dir, path string) bool {
 type Trusts string
 
 func (s Trusts) name(file string) string {
-	return filepath.Join(string(s), digest.Of([]byte(file))[:32]+".json")
+	return filepath.Join(string(s), files.Digest([]byte(file))[:32]+".json")
 }
 
 // Has reports whether a trust is stored for a policy file, without reading it.
-func (s Trusts) Has(file string) bool { return s != "" && readfile.Exists(s.name(file)) }
+func (s Trusts) Has(file string) bool { return s != "" && files.Exists(s.name(file)) }
 
 // Of returns the trust of a policy file, or nil if none is stored. An error means that a trust is
 // stored but cannot be read.
@@ -346,8 +344,8 @@ func (s Trusts) Of(file string) (*Trust, error) {
 	if s == "" {
 		return nil, nil
 	}
-	data, err := readfile.Regular(s.name(file), yaml.MaxSize)
-	if errors.Is(err, fs.ErrNotExist) || err != nil && !readfile.Exists(s.name(file)) {
+	data, err := files.Read(s.name(file), yaml.MaxSize)
+	if errors.Is(err, fs.ErrNotExist) || err != nil && !files.Exists(s.name(file)) {
 		return nil, nil // in the second case no state is readable, and every event reports that
 	}
 	var t Trust
@@ -357,7 +355,7 @@ func (s Trusts) Of(file string) (*Trust, error) {
 	if err == nil && t.File != file {
 		err = fmt.Errorf("it names the file %q", t.File)
 	}
-	if err == nil && !digest.Valid(t.SHA256) {
+	if err == nil && !files.IsDigest(t.SHA256) {
 		err = fmt.Errorf("%q is not a digest", t.SHA256) // a wrong digest could be a path
 	}
 	if err != nil {
@@ -372,14 +370,14 @@ func (s Trusts) All() (all []*Trust, broken []*policyfile.Error) {
 	names, _ := filepath.Glob(filepath.Join(string(s), "*.json"))
 	for _, name := range names {
 		var t Trust
-		data, err := readfile.Regular(name, yaml.MaxSize)
+		data, err := files.Read(name, yaml.MaxSize)
 		if err == nil {
 			err = json.Unmarshal(data, &t)
 		}
 		if err == nil && s.name(t.File) != name {
 			err = fmt.Errorf("it names the file %q", t.File)
 		}
-		if err == nil && !digest.Valid(t.SHA256) {
+		if err == nil && !files.IsDigest(t.SHA256) {
 			err = fmt.Errorf("%q is not a digest", t.SHA256)
 		}
 		if err != nil {
@@ -403,7 +401,7 @@ func (s Trusts) Keep(x *Examined) (err error) {
 		return err
 	}
 	for digest, data := range x.contents {
-		if err := atomicfile.Write(filepath.Join(string(s), digest), data, 0o600); err != nil {
+		if err := files.Write(filepath.Join(string(s), digest), data, 0o600); err != nil {
 			return err
 		}
 	}
@@ -411,7 +409,7 @@ func (s Trusts) Keep(x *Examined) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := atomicfile.Write(s.name(x.File), append(data, '\n'), 0o600); err != nil {
+	if err := files.Write(s.name(x.File), append(data, '\n'), 0o600); err != nil {
 		return err
 	}
 	s.sweep()
@@ -437,8 +435,8 @@ func (s Trusts) Forget(file, snapshotDir string) (bool, error) {
 
 // Content returns trusted content by its digest.
 func (s Trusts) Content(sum string) ([]byte, error) {
-	data, err := readfile.Regular(filepath.Join(string(s), sum), maxPinned)
-	if err == nil && digest.Of(data) != sum {
+	data, err := files.Read(filepath.Join(string(s), sum), maxPinned)
+	if err == nil && files.Digest(data) != sum {
 		err = errors.New("it is damaged")
 	}
 	if err != nil {
@@ -454,9 +452,9 @@ const sweepAge = time.Minute
 // nothing, because it cannot know which content is in use.
 func (s Trusts) sweep() {
 	keep := map[string]bool{}
-	files, _ := filepath.Glob(filepath.Join(string(s), "*.json"))
-	for _, name := range files {
-		data, err := readfile.Regular(name, yaml.MaxSize)
+	all, _ := filepath.Glob(filepath.Join(string(s), "*.json"))
+	for _, name := range all {
+		data, err := files.Read(name, yaml.MaxSize)
 		var t Trust
 		if err != nil || json.Unmarshal(data, &t) != nil {
 			return
@@ -487,7 +485,7 @@ func (ld *loader) loadTrusted(file File) inForce {
 		trust = ld.vouched(trust)
 	}
 	if trust == nil && err == nil {
-		if loaded.State = Untrusted; !readfile.Exists(file.Path) || ld.loadsElsewhere(file.Path) {
+		if loaded.State = Untrusted; !files.Exists(file.Path) || ld.loadsElsewhere(file.Path) {
 			loaded.State = Absent
 			return inForce{loaded: loaded}
 		}
@@ -528,13 +526,13 @@ func (ld *loader) loadTrusted(file File) inForce {
 
 // differs returns how the policy file differs from the trusted content, or "".
 func (t *Trust) differs() string {
-	data, err := readfile.Regular(t.File, yaml.MaxSize+1)
+	data, err := files.Read(t.File, yaml.MaxSize+1)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && readfile.Exists(t.File):
+	case errors.Is(err, fs.ErrNotExist) && files.Exists(t.File):
 		return "is a link to a file that does not exist"
 	case err != nil:
 		return unreadable(err)
-	case digest.Of(data) != t.SHA256:
+	case files.Digest(data) != t.SHA256:
 		return "was changed"
 	}
 	return ""

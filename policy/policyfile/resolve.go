@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/home"
-	"github.com/grapnel-dev/grapnel/internal/readfile"
 )
 
 // MaxHTTPTimeout is the maximum timeout of an `http:` action.
@@ -95,11 +95,11 @@ func (h *HTTP) resolve(ref string) (string, error) {
 	if !ok {
 		return ref, nil
 	}
-	data, err := readfile.Regular(home.Absolute(name, h.Dir), maxSecret+1)
+	data, err := files.Read(home.Absolute(name, h.Dir), maxSecret+1)
 	value := strings.TrimSpace(string(data))
 	switch {
 	case err != nil:
-		return "", errors.New(readfile.Reason(err))
+		return "", errors.New(files.Reason(err))
 	case len(data) > maxSecret:
 		return "", fmt.Errorf("it has more than %d bytes", maxSecret)
 	case value == "":

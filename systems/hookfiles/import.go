@@ -11,12 +11,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/internal/files"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/policy/match"
 	"github.com/grapnel-dev/grapnel/internal/presets"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
-	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/shell"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -35,25 +36,25 @@ type ParseFunc func(file string, data []byte) (*policyfile.Policy, []*policyfile
 // only express partly gets a comment. Import skips a hook if a policy cannot express when it runs;
 // use `load:` for it. Import returns an error if there is nothing to read.
 func (f *Format) Import(paths []string, parse ParseFunc) (*Imported, error) {
-	var files []File
+	var all []File
 	for _, path := range paths {
 		abs, err := filepath.Abs(path)
 		if err != nil {
 			return nil, err
 		}
-		data, err := readfile.Regular(abs, maxImported+1)
+		data, err := files.Read(abs, maxImported+1)
 		if err != nil {
-			return nil, &policyfile.Error{File: path, Msg: readfile.Reason(err)}
+			return nil, &policyfile.Error{File: path, Msg: files.Reason(err)}
 		}
 		if len(data) > maxImported {
 			return nil, &policyfile.Error{File: path, Msg: fmt.Sprintf("is larger than %d MiB", maxImported>>20)}
 		}
-		files = append(files, File{
+		all = append(all, File{
 			Path: path, Name: filepath.ToSlash(filepath.Base(path)), Data: data,
 			Source: grapnel.Source{Name: f.Name + ":" + path, Scope: grapnel.ScopeUser, File: path},
 		})
 	}
-	return f.AsPolicy(files, parse), nil
+	return f.AsPolicy(all, parse), nil
 }
 
 // AsPolicy converts the hooks in files to a policy.

@@ -24,11 +24,10 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 	"github.com/grapnel-dev/grapnel/cmd/internal/records"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/internal/digest"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/policy/yaml"
 	"github.com/grapnel-dev/grapnel/internal/policytest"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
-	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/replay"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
@@ -85,7 +84,7 @@ func Propose(ctx context.Context, place local.Place, e *spool.Entry) (*Rule, err
 		seen = append(seen, f.File, f.change.Before, f.change.After)
 	}
 	data, err := rawjson.Marshal(seen)
-	r.Digest = digest.Of(data)
+	r.Digest = files.Digest(data)
 	return r, err
 }
 
@@ -326,8 +325,8 @@ func (r *Rule) record(ctx context.Context, file string, text []byte, trials []*s
 
 // current returns the content of a file, or nil if it does not exist.
 func current(file string) ([]byte, error) {
-	data, err := readfile.Regular(file, yaml.MaxSize+1)
-	if errors.Is(err, fs.ErrNotExist) && !readfile.Exists(file) {
+	data, err := files.Read(file, yaml.MaxSize+1)
+	if errors.Is(err, fs.ErrNotExist) && !files.Exists(file) {
 		return nil, nil
 	}
 	return append([]byte{}, data...), err
@@ -371,7 +370,7 @@ func (r *Rule) Settle(place local.Place) {
 	for range 100 {
 		req := place.Request(place.Files(nil, nil), policy.Runners{})
 		req.Settled = true
-		if slices.ContainsFunc(load.Policies(req).Files, func(f load.Loaded) bool { return f.Digest == digest.Of(r.changed) }) {
+		if slices.ContainsFunc(load.Policies(req).Files, func(f load.Loaded) bool { return f.Digest == files.Digest(r.changed) }) {
 			return
 		}
 		time.Sleep(moment)

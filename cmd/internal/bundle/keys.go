@@ -12,7 +12,7 @@ import (
 	"aead.dev/minisign"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
-	"github.com/grapnel-dev/grapnel/internal/readfile"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/local"
 )
 
@@ -54,7 +54,7 @@ func KeysFile(place local.Place) string { return in(place, "keys.pub") }
 // ReadKeys reads public keys from a file, or if name is empty from the file of the place, which
 // only root may be able to change.
 func ReadKeys(place local.Place, name string) (Keys, error) {
-	read := func() ([]byte, error) { return readfile.Regular(name, maxKeys) }
+	read := func() ([]byte, error) { return files.Read(name, maxKeys) }
 	if name == "" {
 		name = KeysFile(place)
 		read = func() ([]byte, error) { return place.ReadManaged(name, maxKeys) }
@@ -64,7 +64,7 @@ func ReadKeys(place local.Place, name string) (Keys, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, cli.WithHint(fmt.Errorf("the file of public keys %s does not exist", name), `copy the .pub file of "grapnel bundle keygen" to it`)
 	case err != nil:
-		return nil, cli.WithHint(fmt.Errorf("cannot use the public keys in %s: %s", name, readfile.Reason(err)), onlyRoot)
+		return nil, cli.WithHint(fmt.Errorf("cannot use the public keys in %s: %s", name, files.Reason(err)), onlyRoot)
 	}
 	return parseKeys(name, data)
 }
@@ -77,7 +77,7 @@ const onlyRoot = "the file and all directories above it must be owned by root, a
 func Generate(name, password string) (id string, err error) {
 	secretFile, publicFile := name+".key", name+".pub"
 	for _, file := range []string{secretFile, publicFile} {
-		if readfile.Exists(file) {
+		if files.Exists(file) {
 			return "", cli.WithHint(fmt.Errorf("%s exists already", file), "choose another name with --out")
 		}
 	}
@@ -117,9 +117,9 @@ func create(name string, data []byte, mode fs.FileMode) error {
 // ReadSecret reads a secret key. It calls password only if the key is encrypted.
 func ReadSecret(name string, password func() (string, error)) (minisign.PrivateKey, error) {
 	var key minisign.PrivateKey
-	data, err := readfile.Regular(name, maxKeys)
+	data, err := files.Read(name, maxKeys)
 	if err != nil {
-		return key, cli.WithHint(fmt.Errorf("cannot read the secret key %s: %s", name, readfile.Reason(err)), `name it with --key; "grapnel bundle keygen" makes one`)
+		return key, cli.WithHint(fmt.Errorf("cannot read the secret key %s: %s", name, files.Reason(err)), `name it with --key; "grapnel bundle keygen" makes one`)
 	}
 	data = []byte(strings.TrimSpace(strings.ReplaceAll(string(data), "\r\n", "\n")))
 	if minisign.IsEncrypted(data) {

@@ -21,12 +21,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
-	"github.com/grapnel-dev/grapnel/internal/atomicfile"
-	"github.com/grapnel-dev/grapnel/internal/digest"
-	"github.com/grapnel-dev/grapnel/internal/filelock"
-	"github.com/grapnel-dev/grapnel/internal/owner"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/policy/yaml"
-	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/outbound"
 )
@@ -121,13 +117,13 @@ func nameOf(from string) string {
 }
 
 // lock checks the directories, and makes sure that only one pull runs.
-func (p *Puller) lock() (*filelock.Lock, error) {
+func (p *Puller) lock() (*files.Lock, error) {
 	if p.Place.Managed == "" {
 		return nil, errors.New("this system has no directory for managed policies")
 	}
 	dir := filepath.Dir(Active(p.Place))
 	if !p.Place.Standing {
-		if err := owner.Path(dir); err != nil {
+		if err := files.OnlyRootPath(dir); err != nil {
 			return nil, cli.WithHint(fmt.Errorf("cannot use the directory of managed policies: %w", err), onlyRoot)
 		}
 	}
@@ -138,7 +134,7 @@ func (p *Puller) lock() (*filelock.Lock, error) {
 	if err != nil {
 		return nil, asRoot(err)
 	}
-	lock, err := filelock.Try(f, filelock.Exclusive)
+	lock, err := files.TryLock(f, files.Exclusive)
 	if err != nil {
 		_ = f.Close()
 		return nil, cli.WithHint(fmt.Errorf("cannot lock %s: %w", f.Name(), err), "wait until the other \"grapnel bundle pull\" has ended")
@@ -168,7 +164,7 @@ func (p *Puller) seen() (*seen, error) {
 		err = json.Unmarshal(data, s)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, cli.WithHint(fmt.Errorf("cannot read the last accepted revision from %s: %s", p.stateFile(), readfile.Reason(err)), "restore the file, or make root its owner; without it, the machine accepts every revision from the one in force")
+		return nil, cli.WithHint(fmt.Errorf("cannot read the last accepted revision from %s: %s", p.stateFile(), files.Reason(err)), "restore the file, or make root its owner; without it, the machine accepts every revision from the one in force")
 	}
 	if s.active, err = p.read(Active(p.Place)); err != nil {
 		return nil, err
@@ -180,7 +176,7 @@ func (p *Puller) seen() (*seen, error) {
 		s.ETag = ""
 		return s, nil
 	}
-	if content := digest.Of(s.active); content != s.Digest {
+	if content := files.Digest(s.active); content != s.Digest {
 		s.ETag = "" // the file is not the one that the server gave
 		if revision, _, err := stamped("", s.active); err == nil && revision > s.Revision {
 			s.Revision, s.Digest = revision, content
@@ -196,7 +192,7 @@ func (p *Puller) read(name string) ([]byte, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
 	case err != nil:
-		return nil, cli.WithHint(fmt.Errorf("cannot use %s: %s", name, readfile.Reason(err)), onlyRoot)
+		return nil, cli.WithHint(fmt.Errorf("cannot use %s: %s", name, files.Reason(err)), onlyRoot)
 	}
 	return data, nil
 }
@@ -284,17 +280,17 @@ func (p *Puller) activate(old, now *seen) error {
 		return err
 	}
 	if was, err := json.Marshal(old); err != nil || !bytes.Equal(was, state) {
-		if err := atomicfile.WriteSync(p.stateFile(), append(state, '\n'), 0o600); err != nil {
+		if err := files.WriteSync(p.stateFile(), append(state, '\n'), 0o600); err != nil {
 			return err
 		}
 	}
 	if !bytes.Equal(old.signature, now.signature) {
-		if err := atomicfile.WriteSync(Active(p.Place)+Suffix, now.signature, 0o644); err != nil {
+		if err := files.WriteSync(Active(p.Place)+Suffix, now.signature, 0o644); err != nil {
 			return err
 		}
 	}
 	if bytes.Equal(old.active, now.active) {
 		return nil
 	}
-	return atomicfile.WriteSync(Active(p.Place), now.active, 0o644)
+	return files.WriteSync(Active(p.Place), now.active, 0o644)
 }

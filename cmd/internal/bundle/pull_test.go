@@ -21,9 +21,8 @@ import (
 	"aead.dev/minisign"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
-	"github.com/grapnel-dev/grapnel/internal/filelock"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/policy/yaml"
-	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/outbound"
 )
@@ -409,11 +408,11 @@ func TestPullLocks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lock, err := filelock.Try(f, filelock.Exclusive)
+	lock, err := files.TryLock(f, files.Exclusive)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := m.Pull(t.Context(), m.url); !errors.Is(err, filelock.ErrLocked) {
+	if _, err := m.Pull(t.Context(), m.url); !errors.Is(err, files.ErrLocked) {
 		t.Errorf("at the same time: %v", err)
 	}
 	if err := lock.Close(); err != nil {
@@ -450,7 +449,7 @@ func TestPullURL(t *testing.T) {
 			t.Errorf("signature of %s: %s", from, got)
 		}
 	}
-	if m.asked != nil || readfile.Exists(Active(m.Place)) {
+	if m.asked != nil || files.Exists(Active(m.Place)) {
 		t.Errorf("requests %q", m.asked)
 	}
 }

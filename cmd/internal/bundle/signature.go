@@ -13,9 +13,8 @@ import (
 	"aead.dev/minisign"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
-	"github.com/grapnel-dev/grapnel/internal/digest"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/policy/yaml"
-	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -59,7 +58,7 @@ func Open(keys Keys, name string, data, signature []byte) (*Signed, error) {
 	if err := checkComment(sig.TrustedComment, name, revision, expires); err != nil {
 		return nil, err
 	}
-	return &Signed{Key: keyID(sig.KeyID), Revision: revision, Expires: expires, Digest: digest.Of(data), data: data, signature: signature}, nil
+	return &Signed{Key: keyID(sig.KeyID), Revision: revision, Expires: expires, Digest: files.Digest(data), data: data, signature: signature}, nil
 }
 
 // stamped parses a policy, and returns its revision and the end of its validity.
@@ -134,7 +133,7 @@ func Sign(secret minisign.PrivateKey, file string, data []byte, now time.Time) (
 	if err != nil {
 		return nil, err
 	}
-	s := &Signed{Key: keyID(secret.ID()), Revision: revision, Expires: expires, Digest: digest.Of(data), data: data}
+	s := &Signed{Key: keyID(secret.ID()), Revision: revision, Expires: expires, Digest: files.Digest(data), data: data}
 	if err := s.current(now); err != nil {
 		return nil, err
 	}
@@ -165,13 +164,13 @@ func Verify(place local.Place, keys, file string, now time.Time) (*Signed, error
 	if err != nil {
 		return nil, err
 	}
-	data, err := readfile.Regular(file, yaml.MaxSize+1)
+	data, err := files.Read(file, yaml.MaxSize+1)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the policy %s: %s", file, readfile.Reason(err))
+		return nil, fmt.Errorf("cannot read the policy %s: %s", file, files.Reason(err))
 	}
-	signature, err := readfile.Regular(file+Suffix, maxKeys)
+	signature, err := files.Read(file+Suffix, maxKeys)
 	if err != nil {
-		return nil, cli.WithHint(fmt.Errorf("cannot read the signature %s: %s", file+Suffix, readfile.Reason(err)), `"grapnel bundle sign" writes it`)
+		return nil, cli.WithHint(fmt.Errorf("cannot read the signature %s: %s", file+Suffix, files.Reason(err)), `"grapnel bundle sign" writes it`)
 	}
 	name := filepath.Base(file)
 	if abs, err := filepath.Abs(file); err == nil && abs == Active(place) {

@@ -11,7 +11,7 @@ import (
 	"aead.dev/minisign"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
-	"github.com/grapnel-dev/grapnel/internal/readfile"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/local"
 )
 
@@ -204,7 +204,7 @@ func TestSecretKeys(t *testing.T) {
 	if err := os.Remove(name + ".key"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Generate(name, ""); err == nil || readfile.Exists(name+".key") {
+	if _, err := Generate(name, ""); err == nil || files.Exists(name+".key") {
 		t.Errorf("with a public key only: %v", err)
 	}
 	write(t, name+".bad", "RWQ\n")

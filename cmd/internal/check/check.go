@@ -27,13 +27,13 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/certs"
 	"github.com/grapnel-dev/grapnel/internal/consent"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/home"
 	"github.com/grapnel-dev/grapnel/internal/installation"
 	"github.com/grapnel-dev/grapnel/internal/jsregexp"
 	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/policy/match"
 	"github.com/grapnel-dev/grapnel/internal/policy/yaml"
-	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/remote"
 	"github.com/grapnel-dev/grapnel/internal/seam"
 	"github.com/grapnel-dev/grapnel/local"
@@ -334,7 +334,7 @@ func loadOf(row *load.Loaded, p *policyfile.Policy) *policyfile.Word {
 
 // hooksOf returns the hooks of a hook file.
 func hooksOf(row *load.Loaded) []hookfiles.Hook {
-	data, err := readfile.Regular(row.File, yaml.MaxSize)
+	data, err := files.Read(row.File, yaml.MaxSize)
 	if err != nil {
 		return nil // the row has the error
 	}

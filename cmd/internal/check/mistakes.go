@@ -18,10 +18,10 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/review"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/home"
 	"github.com/grapnel-dev/grapnel/internal/policy/match"
 	"github.com/grapnel-dev/grapnel/internal/policy/yaml"
-	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/shell"
 	"github.com/grapnel-dev/grapnel/internal/webhook"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -68,7 +68,7 @@ func (h *ownHook) server() *yaml.Node {
 
 // readTree reads a policy file again, for the positions of its values.
 func readTree(file string) (root *yaml.Node, lines []string) {
-	data, err := readfile.Regular(file, yaml.MaxSize)
+	data, err := files.Read(file, yaml.MaxSize)
 	if err != nil {
 		return &yaml.Node{}, nil
 	}

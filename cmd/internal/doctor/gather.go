@@ -32,7 +32,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/internal/digest"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/home"
 	"github.com/grapnel-dev/grapnel/internal/installation"
 	"github.com/grapnel-dev/grapnel/internal/pause"
@@ -405,7 +405,7 @@ func (g *gatherer) programs(a *agent, l install.Layer, dir string, is func(name 
 		}
 		data, err := readFile(file, maxScript)
 		if err == nil {
-			this.script[len(this.hooks)] = digest.Of(data)
+			this.script[len(this.hooks)] = files.Digest(data)
 		}
 		if h.Ours {
 			h.Event = "" // the record knows the event
@@ -676,7 +676,7 @@ func digestOf(file string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return digest.Of(data), nil
+	return files.Digest(data), nil
 }
 
 // mostFiles limits the search for the newest file.

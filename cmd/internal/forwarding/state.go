@@ -11,8 +11,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
-	"github.com/grapnel-dev/grapnel/internal/atomicfile"
-	"github.com/grapnel-dev/grapnel/internal/readfile"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/local"
 )
 
@@ -36,7 +35,7 @@ func file(place local.Place) string { return filepath.Join(place.State, "forward
 // read reads the states. A file that cannot be read is like a new one, because a Forwarder does not need it.
 func read(place local.Place) states {
 	s := states{}
-	if data, err := readfile.Regular(file(place), 1<<20); err == nil && json.Unmarshal(data, &s) != nil {
+	if data, err := files.Read(file(place), 1<<20); err == nil && json.Unmarshal(data, &s) != nil {
 		s = states{}
 	}
 	return s
@@ -50,7 +49,7 @@ func (s states) save(place local.Place) error {
 	if err != nil {
 		return err
 	}
-	return atomicfile.Write(file(place), append(data, '\n'), 0o600)
+	return files.Write(file(place), append(data, '\n'), 0o600)
 }
 
 // A Report is a target with its State.

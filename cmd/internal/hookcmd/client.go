@@ -6,7 +6,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/internal/readfile"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/process"
@@ -46,7 +46,7 @@ func (inv *invocation) askDaemon(place local.Place, input dialect.Input) *client
 // socketFor returns the socket of the daemon that may answer events of a place; empty = none listens.
 // With managed policies, asRoot says that root must have started the daemon.
 func socketFor(place local.Place) (socket string, asRoot bool) {
-	own, all := readfile.Exists(client.Socket(place.State)), !place.Standing && readfile.Exists(client.All)
+	own, all := files.Exists(client.Socket(place.State)), !place.Standing && files.Exists(client.All)
 	if !own && !all {
 		return "", false
 	}

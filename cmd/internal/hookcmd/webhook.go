@@ -11,10 +11,8 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/atomicfile"
-	"github.com/grapnel-dev/grapnel/internal/digest"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
-	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/wire"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -72,12 +70,12 @@ func askedOnce(place local.Place, w policyfile.Webhook, program func() (string, 
 	ask := Delivery{Webhook: w, Check: true}
 	dir := filepath.Join(place.State, "webhooks")
 	_, file, err := allowedFile(dir, ask)
-	if err != nil || readfile.Exists(file) {
+	if err != nil || files.Exists(file) {
 		return err
 	}
 	ask.Reach = place.Reach()
 	question, file, err := allowedFile(dir, ask)
-	if err != nil || readfile.Exists(file) {
+	if err != nil || files.Exists(file) {
 		return err
 	}
 	path, err := program()
@@ -96,7 +94,7 @@ func askedOnce(place local.Place, w policyfile.Webhook, program func() (string, 
 		_ = os.RemoveAll(dir)
 	}
 	if os.MkdirAll(dir, 0o700) == nil {
-		_ = atomicfile.Write(file, nil, 0o600) // otherwise the next event asks again
+		_ = files.Write(file, nil, 0o600) // otherwise the next event asks again
 	}
 	return nil
 }
@@ -104,7 +102,7 @@ func askedOnce(place local.Place, w policyfile.Webhook, program func() (string, 
 // allowedFile returns the file that marks a webhook as allowed, and the question about it.
 func allowedFile(dir string, ask Delivery) (question []byte, file string, err error) {
 	question, err = json.Marshal(ask)
-	return question, filepath.Join(dir, digest.Of(question)), err
+	return question, filepath.Join(dir, files.Digest(question)), err
 }
 
 // checkTime is the maximum time of a check, which is the start of a program.

@@ -16,11 +16,10 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/review"
 	"github.com/grapnel-dev/grapnel/cmd/internal/stats"
-	"github.com/grapnel-dev/grapnel/internal/digest"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/notice"
 	"github.com/grapnel-dev/grapnel/internal/pause"
 	"github.com/grapnel-dev/grapnel/internal/policy/yaml"
-	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/seam"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/packs"
@@ -148,11 +147,11 @@ func (t texts) of(h *Hook, sum string) *policyfile.Hook {
 
 // read returns the policy or pack of a hook, or nil if its digest differs or it cannot be read.
 func read(h *Hook, sum string) *policyfile.Policy {
-	data, err := readfile.Regular(h.File, yaml.MaxSize)
+	data, err := files.Read(h.File, yaml.MaxSize)
 	if h.Pack != "" {
 		data, err = packs.Files().ReadFile(h.Pack + ".yaml")
 	}
-	if err != nil || digest.Of(data) != sum {
+	if err != nil || files.Digest(data) != sum {
 		return nil
 	}
 	p, errs := policy.Parse(h.File, data)

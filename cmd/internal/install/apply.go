@@ -18,7 +18,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/internal/filelock"
+	"github.com/grapnel-dev/grapnel/internal/files"
 )
 
 // keepBackups is how many backups are kept per agent.
@@ -303,11 +303,11 @@ func lock(ctx context.Context, state string, mode fs.FileMode) (unlock func(), e
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		held, err := filelock.Try(f, filelock.Exclusive)
+		held, err := files.TryLock(f, files.Exclusive)
 		if err == nil {
 			return func() { _ = held.Close() }, nil
 		}
-		if !errors.Is(err, filelock.ErrLocked) {
+		if !errors.Is(err, files.ErrLocked) {
 			_ = f.Close()
 			return nil, fmt.Errorf("cannot lock %s: %w", name, err)
 		}

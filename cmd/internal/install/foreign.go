@@ -13,7 +13,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/internal/digest"
+	"github.com/grapnel-dev/grapnel/internal/files"
 )
 
 // A Found is one hook in an agent's configuration, of Grapnel or of another program.
@@ -34,7 +34,7 @@ type Found struct {
 
 // Digest returns the fingerprint of the entry: SHA-256, in hex.
 func (f *Found) Digest() string {
-	return digest.Of(append([]byte(f.Event+"\x00"+f.Matcher+"\x00"+f.Command+"\x00"), f.Entry...))
+	return files.Digest(append([]byte(f.Event+"\x00"+f.Matcher+"\x00"+f.Command+"\x00"), f.Entry...))
 }
 
 // A Layer is one file from which an agent reads hooks or switches.

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
-	"github.com/grapnel-dev/grapnel/internal/owner"
+	"github.com/grapnel-dev/grapnel/internal/files"
 )
 
 // HookProgram returns the path of the grapnel-hook next to this program, as it should be
@@ -110,7 +110,7 @@ func checkRootOwned(program string) error {
 		for {
 			info, err := os.Stat(name)
 			if err == nil {
-				err = owner.Root(info)
+				err = files.OnlyRoot(info)
 			}
 			if err != nil {
 				return fmt.Errorf("cannot install %s for every user, because other users could replace the program: %s: %w; install grapnel where only root can write, for example in /usr/local/bin", program, name, err)

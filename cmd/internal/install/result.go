@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/grapnel-dev/grapnel/internal/digest"
+	"github.com/grapnel-dev/grapnel/internal/files"
 )
 
 // A Result lists the changes, or with DryRun the planned changes.
@@ -28,7 +28,7 @@ func (r *Result) digestOfPlan() string {
 		f := &r.Files[i]
 		b = fmt.Appendf(b, "%q %q %q\n", f.Agent, f.File, f.Diff)
 	}
-	return "sha256:" + digest.Of(b)
+	return "sha256:" + files.Digest(b)
 }
 
 // Agents returns the files of each agent, in the order of Files.

@@ -16,7 +16,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/internal/atomicfile"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/shorten"
 )
 
@@ -81,7 +81,7 @@ func newLogins(file string, now func() time.Time) (*logins, error) {
 func (l *logins) save() error {
 	raw, err := json.Marshal(&l.stored)
 	if err == nil {
-		err = atomicfile.Write(l.file, raw, 0o600)
+		err = files.Write(l.file, raw, 0o600)
 	}
 	return err
 }

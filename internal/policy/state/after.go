@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/digest"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/notice"
 	"github.com/grapnel-dev/grapnel/internal/policy/match"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
@@ -208,7 +208,7 @@ func (f *After) marks(ev *grapnel.Event) ([]mark, error) {
 // of other steps have no meaning for these steps.
 func (f *After) key(ev *grapnel.Event) string {
 	encoded, _ := json.Marshal(f.after) // only strings and numbers, so Marshal cannot fail
-	parts := []string{"after", f.source, f.name, digest.Of(encoded)}
+	parts := []string{"after", f.source, f.name, files.Digest(encoded)}
 	for _, l := range limitBy {
 		if slices.Contains(f.by(), l.name) {
 			parts = append(parts, l.name, l.of(ev))

@@ -12,7 +12,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/counts"
-	"github.com/grapnel-dev/grapnel/internal/digest"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/policy/match"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -258,7 +258,7 @@ func callOf(ev *grapnel.Event) call {
 }
 
 func shortDigest(parts ...string) string {
-	return digest.Of([]byte(strings.Join(parts, "\x00")))[:16]
+	return files.Digest([]byte(strings.Join(parts, "\x00")))[:16]
 }
 
 // A usage is the state stored under a key: the amounts within the period, oldest first, and the

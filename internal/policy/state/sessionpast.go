@@ -15,11 +15,11 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/home"
 	"github.com/grapnel-dev/grapnel/internal/loss"
 	"github.com/grapnel-dev/grapnel/internal/notice"
 	"github.com/grapnel-dev/grapnel/internal/policy/match"
-	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/room"
 	"github.com/grapnel-dev/grapnel/internal/shell"
 	"github.com/grapnel-dev/grapnel/internal/stamp"
@@ -257,7 +257,7 @@ func (p *sessionPast) textsOf(ev *grapnel.Event, past *pastFiles, path string) (
 	written, pending := p.pending(ev, path)
 	info, err := os.Stat(path)
 	if err == nil && info.Mode().IsRegular() && (pending || past.changed(info)) {
-		if content, err := readfile.Regular(path, maxPastRead); err == nil && !isBinary(content) {
+		if content, err := files.Read(path, maxPastRead); err == nil && !isBinary(content) {
 			texts = append(texts, shell.Text{Text: string(content)})
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/counts"
-	"github.com/grapnel-dev/grapnel/internal/digest"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/policy/secret"
 	"github.com/grapnel-dev/grapnel/internal/room"
 	"github.com/grapnel-dev/grapnel/internal/shell"
@@ -64,7 +64,7 @@ func encodeTexts(list []writtenText) (b []byte) {
 
 // slot returns the key of the value that has the text of a file.
 func (p *sessionPast) slot(ev *grapnel.Event, path string) string {
-	return p.key(ev, "texts", digest.Of([]byte(path))[:2])
+	return p.key(ev, "texts", files.Digest([]byte(path))[:2])
 }
 
 // pending returns the text that a call is about to write to a file, or has just written.

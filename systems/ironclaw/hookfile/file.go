@@ -19,10 +19,9 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/internal/digest"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/policy/match"
-	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/tree"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/systems/hookfiles"
@@ -121,7 +120,7 @@ func (h *bundleHook) fullName() string { return h.source + "::" + h.Name }
 // spec returns the Spec of the hook as IronClaw would register it.
 func (h *bundleHook) spec(file *File) grapnel.Spec {
 	s := grapnel.Spec{
-		Name: h.Name, Source: grapnel.Source{Name: h.source, File: file.Path, Digest: digest.Of(file.Data)}, Line: h.Line, On: h.On,
+		Name: h.Name, Source: grapnel.Source{Name: h.source, File: file.Path, Digest: files.Digest(file.Data)}, Line: h.Line, On: h.On,
 		Priority: policyfile.SpecPriority(h.Priority), Timeout: time.Duration(h.Timeout), OnError: policyfile.ParseOnError(h.OnError),
 		Hook: h.Handler, Phase: h.Phase, Sequential: h.Sequential,
 	}
@@ -232,7 +231,7 @@ func (r *reader) register(e *entry) {
 // bundle parses the entries of the file, rules first.
 func (r *reader) bundle() []entry {
 	if r.at.Err != nil {
-		r.wrong = &policyfile.Error{File: r.at.Path, Msg: readfile.Reason(r.at.Err)}
+		r.wrong = &policyfile.Error{File: r.at.Path, Msg: files.Reason(r.at.Err)}
 		return nil
 	}
 	root, wrong := tree.ParseJSON(r.at.Data)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/service"
-	"github.com/grapnel-dev/grapnel/internal/atomicfile"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/local"
 )
 
@@ -222,7 +222,7 @@ func (u Unit) Write() (file string, wrote bool, err error) {
 	}
 	err = os.MkdirAll(filepath.Dir(file), 0o755) //nolint:security // the same mode as the service managers use
 	if err == nil {
-		err = atomicfile.Write(file, []byte(u.Text), 0o644)
+		err = files.Write(file, []byte(u.Text), 0o644)
 	}
 	if err != nil {
 		return "", false, fmt.Errorf("cannot write the unit: %w", err)

@@ -18,8 +18,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/internal/filelock"
-	"github.com/grapnel-dev/grapnel/internal/owner"
+	"github.com/grapnel-dev/grapnel/internal/files"
 )
 
 // ErrRunning is the error of Listen if a daemon listens already.
@@ -52,7 +51,7 @@ func ListenAll(socket string) (*Listener, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:security // all users must reach the socket
 		return nil, err
 	}
-	if err := owner.Path(dir); err != nil {
+	if err := files.OnlyRootPath(dir); err != nil {
 		return nil, fmt.Errorf("only root may be able to replace the socket of the daemon: %w", err)
 	}
 	return listenIn(socket, 0o666)
@@ -100,7 +99,7 @@ type Listener struct {
 	*net.UnixListener
 	socket string
 	file   os.FileInfo // of the socket
-	lock   *filelock.Lock
+	lock   *files.Lock
 	closed sync.Once
 }
 

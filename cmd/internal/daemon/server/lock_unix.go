@@ -12,24 +12,24 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/grapnel-dev/grapnel/internal/filelock"
+	"github.com/grapnel-dev/grapnel/internal/files"
 )
 
 // lockFor takes the lock of a socket, so that only one daemon listens on it. A daemon holds the
 // lock from before it creates the socket until after it removes it. Without the lock, two daemons
 // that start together would each take the other's socket for a stale one. The lock ends with the
 // process. wait is how long to wait, because other processes hold the lock briefly to check it.
-func lockFor(socket string, wait time.Duration) (*filelock.Lock, error) {
+func lockFor(socket string, wait time.Duration) (*files.Lock, error) {
 	f, err := os.OpenFile(lockOf(socket), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	for end := time.Now().Add(wait); ; time.Sleep(5 * time.Millisecond) {
-		lock, err := filelock.Try(f, filelock.Exclusive)
+		lock, err := files.TryLock(f, files.Exclusive)
 		switch {
 		case err == nil:
 			return lock, nil
-		case !errors.Is(err, filelock.ErrLocked):
+		case !errors.Is(err, files.ErrLocked):
 			return nil, errors.Join(fmt.Errorf("cannot lock %s: %w", f.Name(), err), f.Close())
 		case time.Now().After(end):
 			return nil, errors.Join(fmt.Errorf("%w: it listens on %s", ErrRunning, socket), f.Close())

@@ -7,7 +7,7 @@ import (
 	"net"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/internal/filelock"
+	"github.com/grapnel-dev/grapnel/internal/files"
 )
 
 var errNoPeer = errors.New("this system does not report the user at the other end of a socket, so the daemon cannot run")
@@ -18,6 +18,6 @@ func shortName(string) (name string, done func(), err error) { return "", nil, e
 
 func pidOf(*net.UnixConn) (int, error) { return 0, errNoPeer }
 
-func lockFor(string, time.Duration) (*filelock.Lock, error) { return nil, errNoPeer }
+func lockFor(string, time.Duration) (*files.Lock, error) { return nil, errNoPeer }
 
 func private(string) error { return errNoPeer }

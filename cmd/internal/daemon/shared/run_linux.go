@@ -16,7 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/service"
-	"github.com/grapnel-dev/grapnel/internal/owner"
+	"github.com/grapnel-dev/grapnel/internal/files"
 )
 
 // A daemon is one run of "grapnel serve --all-users".
@@ -79,7 +79,7 @@ func program() (string, error) {
 	}
 	name, err := os.Executable()
 	if err == nil {
-		err = owner.Path(name)
+		err = files.OnlyRootPath(name)
 	}
 	if err != nil {
 		return "", cli.WithHint(fmt.Errorf("root would start a program that others can change: %w", err), "copy the programs to /usr/local/bin, as root")

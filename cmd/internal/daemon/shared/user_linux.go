@@ -13,7 +13,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
-	"github.com/grapnel-dev/grapnel/internal/atomicfile"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/home"
 )
 
@@ -185,7 +185,7 @@ func (u *user) start(ctx context.Context) (*process, error) {
 		p.ended <- err
 	}()
 	u.log.Info("the daemon of a user runs", "user", a.Name, "uid", a.UID, "pid", p.cmd.Process.Pid)
-	if err := atomicfile.Write(fileOf(u.uid), nil, 0o600); err != nil {
+	if err := files.Write(fileOf(u.uid), nil, 0o600); err != nil {
 		u.log.Warn("the daemon of this user will start only with an event", "user", a.Name, "error", err)
 	}
 	return p, nil

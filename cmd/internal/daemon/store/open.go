@@ -21,7 +21,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/fault"
-	"github.com/grapnel-dev/grapnel/internal/filelock"
+	"github.com/grapnel-dev/grapnel/internal/files"
 )
 
 // Options are a Store's settings. The zero value is the default, and nil is fine.
@@ -62,7 +62,7 @@ var (
 type Store struct {
 	*Reader
 	opts Options
-	lock *filelock.Lock
+	lock *files.Lock
 
 	writing atomic.Int32  // callers that wait for a write
 	work    chan *op      // writes that share a commit
@@ -173,15 +173,15 @@ func (s *Store) Close() error {
 }
 
 // lock takes the lock of the writing process.
-func lock(dir string) (*filelock.Lock, error) {
+func lock(dir string) (*files.Lock, error) {
 	f, err := openRegular(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return nil, err
 	}
-	held, err := filelock.Try(f, filelock.Exclusive)
+	held, err := files.TryLock(f, files.Exclusive)
 	if err != nil {
 		defer f.Close()
-		if !errors.Is(err, filelock.ErrLocked) {
+		if !errors.Is(err, files.ErrLocked) {
 			return nil, err
 		}
 		text := make([]byte, 32)

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/fault"
-	"github.com/grapnel-dev/grapnel/internal/atomicfile"
+	"github.com/grapnel-dev/grapnel/internal/files"
 )
 
 // flushes lets concurrent callers share one flush of the disk.
@@ -63,5 +63,5 @@ func flushFile(name string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(atomicfile.Flush(f), f.Close())
+	return errors.Join(files.Flush(f), f.Close())
 }

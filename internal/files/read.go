@@ -1,5 +1,4 @@
-// Package readfile reads regular files up to a limit. It never waits for a pipe or a device.
-package readfile
+package files
 
 import (
 	"bytes"
@@ -13,22 +12,22 @@ import (
 
 var errNotRegular = errors.New("is not a regular file")
 
-// Regular reads the first limit bytes of a regular file. It returns an error for other files. It
+// Read reads the first limit bytes of a regular file. It returns an error for other files. It
 // does not block on a pipe without a writer.
-func Regular(name string, limit int64) ([]byte, error) {
-	return Checked(name, limit, func(fs.FileInfo) error { return nil })
+func Read(name string, limit int64) ([]byte, error) {
+	return ReadChecked(name, limit, func(fs.FileInfo) error { return nil })
 }
 
-// Checked is like Regular, but returns the error of check, which it calls with the open file's
+// ReadChecked is like Regular, but returns the error of check, which it calls with the open file's
 // info.
-func Checked(name string, limit int64, check func(fs.FileInfo) error) ([]byte, error) {
-	data, _, err := Stamped(name, limit, check)
+func ReadChecked(name string, limit int64, check func(fs.FileInfo) error) ([]byte, error) {
+	data, _, err := ReadStamped(name, limit, check)
 	return data, err
 }
 
-// Stamped is like Checked, and also returns the time of the file's last modification, as of the end
+// ReadStamped is like Checked, and also returns the time of the file's last modification, as of the end
 // of the read: a program may write to the file at the same time.
-func Stamped(name string, limit int64, check func(fs.FileInfo) error) (content []byte, modified time.Time, err error) {
+func ReadStamped(name string, limit int64, check func(fs.FileInfo) error) (content []byte, modified time.Time, err error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, modified, err

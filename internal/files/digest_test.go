@@ -1,4 +1,4 @@
-package digest
+package files
 
 import (
 	"strings"
@@ -10,14 +10,14 @@ import (
 func TestDigestOf(t *testing.T) {
 	t.Parallel()
 	const want = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" // FIPS 180-2, B.1
-	if got := Of([]byte("abc")); got != want {
+	if got := Digest([]byte("abc")); got != want {
 		t.Errorf("digestOf(abc) = %s, want %s", got, want)
 	}
 }
 
 func TestIsDigest(t *testing.T) {
 	t.Parallel()
-	good := Of(nil)
+	good := Digest(nil)
 	for s, want := range map[string]bool{
 		good:                           true,
 		"":                             false,
@@ -27,7 +27,7 @@ func TestIsDigest(t *testing.T) {
 		"../" + good[3:]:               false,
 		strings.Repeat("g", len(good)): false,
 	} {
-		if got := Valid(s); got != want {
+		if got := IsDigest(s); got != want {
 			t.Errorf("isDigest(%q) = %v, want %v", s, got, want)
 		}
 	}

@@ -1,4 +1,4 @@
-package filelock
+package files
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 // read locked bytes.
 func place() *windows.Overlapped { return &windows.Overlapped{OffsetHigh: 1} }
 
-func lock(f *os.File, kind Kind) error {
+func lock(f *os.File, kind LockKind) error {
 	how := uint32(windows.LOCKFILE_FAIL_IMMEDIATELY)
 	if kind == Exclusive {
 		how |= windows.LOCKFILE_EXCLUSIVE_LOCK

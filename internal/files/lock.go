@@ -1,30 +1,29 @@
-// Package filelock locks files between processes.
-package filelock
+package files
 
 import (
 	"errors"
 	"os"
 )
 
-// A Kind says who can hold a lock together.
-type Kind int
+// A LockKind says who can hold a lock together.
+type LockKind int
 
 const (
 	// Shared is for several holders at once.
-	Shared Kind = iota
+	Shared LockKind = iota
 	// Exclusive is for a single holder.
 	Exclusive
 )
 
-// ErrLocked is the error of [Try] if another process holds the lock.
+// ErrLocked is the error of [TryLock] if another process holds the lock.
 var ErrLocked = errors.New("locked by another process")
 
 // A Lock is a locked file. The lock ends with Close or with the process.
 type Lock struct{ *os.File }
 
-// Try locks an open file without waiting, or returns [ErrLocked]. If it fails, the
+// TryLock locks an open file without waiting, or returns [ErrLocked]. If it fails, the
 // file stays open.
-func Try(f *os.File, kind Kind) (*Lock, error) {
+func TryLock(f *os.File, kind LockKind) (*Lock, error) {
 	if err := lock(f, kind); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,6 @@
 //go:build unix
 
-package filelock_test
+package files_test
 
 import (
 	"path/filepath"
@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/grapnel-dev/grapnel/internal/filelock"
+	"github.com/grapnel-dev/grapnel/internal/files"
 )
 
 // A process that is being started has a copy of the descriptor until it runs its program. The lock
@@ -17,7 +17,7 @@ func TestCloseEndsTheLockOfACopy(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "lock")
 	f := open(t, name)
-	l, err := filelock.Try(f, filelock.Exclusive)
+	l, err := files.TryLock(f, files.Exclusive)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func TestCloseEndsTheLockOfACopy(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := try(t, name, filelock.Exclusive).Close(); err != nil {
+	if err := try(t, name, files.Exclusive).Close(); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package filelock
+package files
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func lock(f *os.File, kind Kind) error {
+func lock(f *os.File, kind LockKind) error {
 	how := unix.LOCK_SH
 	if kind == Exclusive {
 		how = unix.LOCK_EX

@@ -1,6 +1,4 @@
-// Package atomicfile replaces whole files: a reader sees either the old content or the new
-// content, never a part of it.
-package atomicfile
+package files
 
 import (
 	"errors"

@@ -1,6 +1,6 @@
 //go:build unix
 
-package owner
+package files
 
 import (
 	"os"
@@ -19,7 +19,7 @@ func TestPath(t *testing.T) {
 		if err := os.WriteFile(name, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := Path(name); err == nil {
+		if err := OnlyRootPath(name); err == nil {
 			t.Error("what lies below a directory of this user is taken for root's")
 		}
 		return
@@ -110,13 +110,13 @@ func TestPath(t *testing.T) {
 				t.Fatal(err)
 			}
 			at := tt.plant(t, dir)
-			err := Path(filepath.Join(dir, at))
+			err := OnlyRootPath(filepath.Join(dir, at))
 			if got := err == nil; got != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("Path(%s) = %v, want %q", at, err, tt.want)
+				t.Errorf("OnlyRootPath(%s) = %v, want %q", at, err, tt.want)
 			}
 		})
 	}
-	if err := Path("a/b"); err == nil {
+	if err := OnlyRootPath("a/b"); err == nil {
 		t.Error("a relative path is taken for root's")
 	}
 }

@@ -1,9 +1,6 @@
 //go:build unix
 
-// Package owner checks whether other users can change a file. Call [Root] or [Mine] with the
-// result of Stat on an open file, because the file behind a name can change between two calls.
-// Call [Path] for the directories and links of a path.
-package owner
+package files
 
 import (
 	"errors"
@@ -15,8 +12,8 @@ import (
 	"syscall"
 )
 
-// Root returns an error unless only root can change the file.
-func Root(info fs.FileInfo) error {
+// OnlyRoot returns an error unless only root can change the file.
+func OnlyRoot(info fs.FileInfo) error {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	switch {
 	case !ok:
@@ -47,11 +44,11 @@ func Mine(info fs.FileInfo) error {
 // maxLinks is the maximum number of symbolic links in a path.
 const maxLinks = 40
 
-// Path returns an error if a user other than root can change the target of an absolute path,
+// OnlyRootPath returns an error if a user other than root can change the target of an absolute path,
 // through a directory on the path, a link, or a directory on the path of a link. A missing file is
 // not an error. A directory that all users can write is accepted if it has the sticky bit, and if
 // root owns it and the next element of the path.
-func Path(name string) error {
+func OnlyRootPath(name string) error {
 	if !filepath.IsAbs(name) {
 		return fmt.Errorf("%s is not an absolute path", name)
 	}
@@ -112,7 +109,7 @@ func step(name string, more bool) error {
 		if st, ok := info.Sys().(*syscall.Stat_t); more && ok && st.Uid == 0 && info.IsDir() && info.Mode()&fs.ModeSticky != 0 {
 			return nil
 		}
-		err = Root(info)
+		err = OnlyRoot(info)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
