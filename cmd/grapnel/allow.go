@@ -176,16 +176,24 @@ func (c *console) makeRule(ctx context.Context, place local.Place, call *allow.C
 	if !c.Ask("make this rule?") {
 		return errors.New("the rule was not made, and the call was not allowed")
 	}
+	if call.Request != nil { // first, because a yes to a question of older policies is refused
+		if err := c.decide(place, call.Request, allow.Decision{Yes: true, Reason: reason}); err != nil {
+			return err
+		}
+		allow.AwaitUse(ctx, place, call.Request)
+	}
 	if err := rule.Write(place); err != nil {
+		if call.Request != nil {
+			err = fmt.Errorf("the call was allowed once, but the rule was not made: %w", err)
+		}
 		return err
 	}
 	fmt.Fprintf(c.Out, "%s no longer stops this command\n", printable.Line(strings.Join(rule.Hooks, ", ")))
-	defer rule.Settle(place)
+	rule.Settle(place)
 	if call.Request == nil {
 		fmt.Fprintln(c.Out, "tell the agent to try again")
-		return nil
 	}
-	return c.decide(place, call.Request, allow.Decision{Yes: true, Reason: reason})
+	return nil
 }
 
 // decide answers a request and prints the answer in force.

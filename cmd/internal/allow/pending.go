@@ -2,6 +2,7 @@ package allow
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -104,6 +105,24 @@ func Decide(place local.Place, id string, d Decision) (*approval.Answer, bool, e
 		return a, true, store.Add(a.Grant) // for a call that is made again later
 	}
 	return inForce, first, nil
+}
+
+// AwaitUse waits until a call that waits for an answer has used its approval, for at most ten seconds:
+// a busy machine may be slow to run its program. It returns at once if no agent waits.
+func AwaitUse(ctx context.Context, place local.Place, r *approval.Request) {
+	const moment, most = 20 * time.Millisecond, 500
+	store := place.Approvals()
+	for range most {
+		now, err := store.Request(r.ID)
+		if err != nil || now.Answer == nil || now.Answer.Grant == nil || !store.Unused(now.Answer.Grant) || !r.Waiting(time.Now()) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(moment):
+		}
+	}
 }
 
 // from adds to a Record where the person answered.

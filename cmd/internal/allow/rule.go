@@ -363,8 +363,7 @@ func (r *Rule) Write(place local.Place) error {
 }
 
 // Settle waits until hooks use the written policy: for a moment they take a changed file for half
-// saved. The next call of the agent would otherwise meet the old rule. Answer the waiting call first,
-// because a yes to a question of older policies is refused.
+// saved. The next call of the agent would otherwise meet the old rule.
 func (r *Rule) Settle(place local.Place) {
 	const moment = 20 * time.Millisecond
 	for range 100 {
