@@ -8,9 +8,8 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/grapnel-dev/grapnel/internal/rawjson"
-
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // The types of messages. A reader skips a line with a type that it does not know: later releases

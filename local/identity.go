@@ -11,12 +11,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/policy/load"
-
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/home"
 	"github.com/grapnel-dev/grapnel/internal/wire"
+	"github.com/grapnel-dev/grapnel/policy/load"
 )
 
 // An Identity names the origin of Records.

@@ -6,9 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/policy/load"
-
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/policy/load"
 )
 
 // The ID of a machine is stored once, also if many processes need it first at the same time.

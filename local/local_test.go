@@ -9,11 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/policy/load"
-
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/policy/match"
 	"github.com/grapnel-dev/grapnel/local"
+	"github.com/grapnel-dev/grapnel/policy/load"
 )
 
 // write creates files below a directory.

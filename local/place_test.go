@@ -6,12 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/policy/load"
-
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/installation"
+	"github.com/grapnel-dev/grapnel/policy/load"
 )
 
 func TestLocate(t *testing.T) {

@@ -6,10 +6,9 @@ import (
 	"fmt"
 	"log"
 
-	"github.com/grapnel-dev/grapnel/policy/load"
-
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/packs"
+	"github.com/grapnel-dev/grapnel/policy/load"
 )
 
 // A program without a policy file selects packs in its own code.

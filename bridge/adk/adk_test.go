@@ -13,8 +13,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/policy/load"
-
 	"google.golang.org/adk/v2/agent"
 	"google.golang.org/adk/v2/agent/llmagent"
 	"google.golang.org/adk/v2/agent/workflowagents/parallelagent"
@@ -30,6 +28,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/bridge/adk"
 	"github.com/grapnel-dev/grapnel/host"
+	"github.com/grapnel-dev/grapnel/policy/load"
 )
 
 func has(t *testing.T, what, text, want string) {

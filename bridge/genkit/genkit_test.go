@@ -12,14 +12,13 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/policy/load"
-
 	"github.com/firebase/genkit/go/ai"
 	"github.com/firebase/genkit/go/genkit"
 
 	"github.com/grapnel-dev/grapnel"
 	grapnelgenkit "github.com/grapnel-dev/grapnel/bridge/genkit"
 	"github.com/grapnel-dev/grapnel/host"
+	"github.com/grapnel-dev/grapnel/policy/load"
 )
 
 func has(t *testing.T, what, text, want string) {

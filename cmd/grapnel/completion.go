@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/policy/load"
-
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel"
@@ -18,6 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/packs"
+	"github.com/grapnel-dev/grapnel/policy/load"
 )
 
 // offered is the maximum age of the sessions in completions.

@@ -12,10 +12,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/grapnel-dev/grapnel/policy"
-
-	"github.com/grapnel-dev/grapnel/policy/load"
-
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
@@ -25,6 +21,8 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/review"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/packs"
+	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/load"
 )
 
 func newTrust(c *console) *cobra.Command {

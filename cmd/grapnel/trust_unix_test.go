@@ -14,9 +14,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/policy/load"
-
 	"github.com/grapnel-dev/grapnel/local"
+	"github.com/grapnel-dev/grapnel/policy/load"
 )
 
 // smallGate is a policy that is small enough to test every byte.

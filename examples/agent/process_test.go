@@ -10,12 +10,11 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/policy/load"
-
 	"golang.org/x/tools/txtar"
 
 	"github.com/grapnel-dev/grapnel/internal/await"
 	"github.com/grapnel-dev/grapnel/packs"
+	"github.com/grapnel-dev/grapnel/policy/load"
 )
 
 func file(name, text string) txtar.File { return txtar.File{Name: name, Data: []byte(text)} }

@@ -9,12 +9,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/policy/load"
-
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/approval"
 	"github.com/grapnel-dev/grapnel/internal/counts"
 	"github.com/grapnel-dev/grapnel/internal/shorten"
+	"github.com/grapnel-dev/grapnel/policy/load"
 )
 
 // A Stage is the environment of the hooks of a policy under evaluation: the clock, the counter of

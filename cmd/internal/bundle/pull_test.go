@@ -14,10 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/policy"
-
-	"github.com/grapnel-dev/grapnel/policy/load"
-
 	"aead.dev/minisign"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
@@ -25,6 +21,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/policy/yaml"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/outbound"
+	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/load"
 )
 
 // A machine pulls policies from a server of the test.

@@ -14,11 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/internal/dryrun"
-	"github.com/grapnel-dev/grapnel/policy"
-
-	"github.com/grapnel-dev/grapnel/policy/load"
-
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
@@ -27,6 +22,7 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/certs"
 	"github.com/grapnel-dev/grapnel/internal/consent"
+	"github.com/grapnel-dev/grapnel/internal/dryrun"
 	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/home"
 	"github.com/grapnel-dev/grapnel/internal/installation"
@@ -39,6 +35,8 @@ import (
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/outbound"
 	"github.com/grapnel-dev/grapnel/packs"
+	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/load"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/systems"
 	"github.com/grapnel-dev/grapnel/systems/hookfiles"

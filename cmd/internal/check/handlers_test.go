@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/policy/load"
-
 	"github.com/grapnel-dev/grapnel/systems/hookfiles"
 )
 

@@ -5,9 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/policy/load"
-
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
+	"github.com/grapnel-dev/grapnel/policy/load"
 )
 
 // PrintPolicies lists policy files with their scope, state and number of hooks.

@@ -13,10 +13,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/internal/dryrun"
-
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/dryrun"
 	"github.com/grapnel-dev/grapnel/local"
 )
 

@@ -8,13 +8,12 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/grapnel-dev/grapnel/internal/policy/state"
-	"github.com/grapnel-dev/grapnel/policy/load"
-
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/notice"
 	"github.com/grapnel-dev/grapnel/internal/policy/match"
+	"github.com/grapnel-dev/grapnel/internal/policy/state"
 	"github.com/grapnel-dev/grapnel/internal/seam"
+	"github.com/grapnel-dev/grapnel/policy/load"
 )
 
 // explainer builds the explanation of a firing.

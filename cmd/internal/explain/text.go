@@ -7,11 +7,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/grapnel-dev/grapnel/policy/load"
-
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
+	"github.com/grapnel-dev/grapnel/policy/load"
 )
 
 // Print draws the firing, and lists below it the hooks that did not match.

@@ -12,12 +12,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/policy/load"
-
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/policy/load"
 )
 
 // Some agents report one action twice: they load the hook files of another agent in addition to

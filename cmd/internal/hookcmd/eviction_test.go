@@ -8,9 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/policy/load"
-
 	"github.com/grapnel-dev/grapnel/local"
+	"github.com/grapnel-dev/grapnel/policy/load"
 )
 
 // trusted creates a project with a trusted policy that blocks the command deploy, and returns the

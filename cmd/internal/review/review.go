@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel/policy/load"
-
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 

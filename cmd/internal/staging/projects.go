@@ -6,9 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/grapnel-dev/grapnel/internal/policy/state"
-
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/policy/state"
 	"github.com/grapnel-dev/grapnel/internal/replay"
 	"github.com/grapnel-dev/grapnel/local"
 )

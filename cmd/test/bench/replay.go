@@ -11,11 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/policy/load"
-
 	made "github.com/grapnel-dev/grapnel/cmd/test/records"
 	"github.com/grapnel-dev/grapnel/cmd/test/served"
 	"github.com/grapnel-dev/grapnel/packs"
+	"github.com/grapnel-dev/grapnel/policy/load"
 )
 
 // replayRecords is how many Records each run of a replay reads.

@@ -19,12 +19,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/policy/load"
-
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/test/records"
 	"github.com/grapnel-dev/grapnel/cmd/test/served"
 	"github.com/grapnel-dev/grapnel/local"
+	"github.com/grapnel-dev/grapnel/policy/load"
 )
 
 var picturesFlag = flag.String("pictures", "", "directory for the pictures of the documentation; empty = throw them away")

@@ -5,10 +5,9 @@ import (
 	"runtime/debug"
 	"slices"
 
-	"github.com/grapnel-dev/grapnel/internal/rawjson"
-
 	"github.com/grapnel-dev/grapnel/host/agenthooks"
 	"github.com/grapnel-dev/grapnel/internal/conformance"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // A Part holds the results of the vectors of one part of the specification, and their counts.

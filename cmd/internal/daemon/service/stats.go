@@ -6,12 +6,11 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/policy/load"
-
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/telemetry"
 	"github.com/grapnel-dev/grapnel/cmd/internal/forwarding"
+	"github.com/grapnel-dev/grapnel/policy/load"
 )
 
 // scopeOf returns the scope of a loaded policy file.

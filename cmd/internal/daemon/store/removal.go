@@ -7,9 +7,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/policy/load"
-
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
+	"github.com/grapnel-dev/grapnel/policy/load"
 )
 
 // The reasons of a Removal.

@@ -15,10 +15,9 @@ import (
 	"github.com/expr-lang/expr/parser"
 	"github.com/expr-lang/expr/vm"
 
-	"github.com/grapnel-dev/grapnel/internal/rapid"
-
 	"github.com/grapnel-dev/grapnel/internal/await"
 	"github.com/grapnel-dev/grapnel/internal/policy/expr"
+	"github.com/grapnel-dev/grapnel/internal/rapid"
 )
 
 // The reference language, of which Grapnel's language is a subset, in the form in which Grapnel

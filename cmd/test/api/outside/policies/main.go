@@ -12,8 +12,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/grapnel-dev/grapnel/policy/load"
-
 	"go.uber.org/goleak"
 
 	"github.com/grapnel-dev/grapnel"
@@ -22,6 +20,7 @@ import (
 	"github.com/grapnel-dev/grapnel/local/server"
 	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/load"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/process"
 	"github.com/grapnel-dev/grapnel/systems"
