@@ -4,6 +4,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/grapnel-dev/grapnel/policy/load"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
+
 	"github.com/grapnel-dev/grapnel"
 )
 
@@ -12,15 +15,18 @@ import (
 func TestRulesNameNoShell(t *testing.T) {
 	t.Parallel()
 	all := registry(t)
+	used := &policyfile.Policy{}
 	for _, name := range all.Names() {
-		pack, _ := all.Find(name)
-		p, err := pack.Policy()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, hook := range p.Hooks {
+		used.Use = append(used.Use, policyfile.Use{Pack: policyfile.Word{Text: name}})
+	}
+	list, errs := load.PacksOf(used, "p.yaml", all)
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	for _, pack := range list {
+		for _, hook := range pack.Policy.Hooks {
 			if slices.Contains(hook.On, grapnel.ToolBefore) && hook.Match != nil && slices.Contains(hook.Match.Tool, "shell") {
-				t.Errorf("%s::%s names the class shell: match commands, redirections or paths", name, hook.Name)
+				t.Errorf("%s::%s names the class shell: match commands, redirections or paths", pack.Pack.Text, hook.Name)
 			}
 		}
 	}

@@ -99,20 +99,6 @@ func (c *Compiled) Hooks() (names []string) {
 	return names
 }
 
-// Policy returns the hooks, without their incidents, which are only for readers of the file.
-func (c *Compiled) Policy() (*policyfile.Policy, error) {
-	p := &policyfile.Policy{Version: 1, Pack: &policyfile.PackInfo{Version: c.Version}}
-	for i := range c.Rows {
-		x := c.row(i)
-		h, err := x.decode()
-		if err != nil {
-			return nil, err
-		}
-		p.Hooks = append(p.Hooks, *h)
-	}
-	return p, nil
-}
-
 // decode returns the hook of a row.
 func (x *row) decode() (*policyfile.Hook, error) {
 	h, r := &policyfile.Hook{}, codecReader{left: x.hook}
@@ -125,13 +111,13 @@ func (x *row) decode() (*policyfile.Hook, error) {
 // ReadPacks reads and compiles the packs NAME.yaml of a directory, and skips their tests
 // NAME_test.yaml. It returns all errors in these files.
 func ReadPacks(dir fs.FS) (Packs, []*policyfile.Error) {
-	files, err := fs.Glob(dir, "*.yaml")
+	names, err := fs.Glob(dir, "*.yaml")
 	if err != nil {
 		return Packs{}, []*policyfile.Error{{File: "*.yaml", Msg: err.Error()}}
 	}
 	var all []Compiled
 	var errs []*policyfile.Error
-	for _, file := range files {
+	for _, file := range names {
 		if strings.HasSuffix(file, "_test.yaml") {
 			continue
 		}

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
@@ -16,6 +17,10 @@ import (
 // policies of the question. A call for which no program waits is not waited for.
 func TestAwaitUse(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testAwaitUse) // its clock, the files are real
+}
+
+func testAwaitUse(t *testing.T) {
 	dir := t.TempDir()
 	place := local.Place{Policy: filepath.Join(dir, "grapnel.yaml"), State: filepath.Join(dir, "state"), Home: dir}
 	store := place.Approvals()
@@ -39,7 +44,7 @@ func TestAwaitUse(t *testing.T) {
 	}
 	r, g := asked(now.Add(time.Hour))
 	go func() {
-		time.Sleep(60 * time.Millisecond)
+		time.Sleep(9 * time.Second)
 		store.Use(g, "event")
 	}()
 	if allow.AwaitUse(t.Context(), place, r); store.Unused(g) {
