@@ -123,7 +123,7 @@ func (d *deeds) databaseDeeds(ev *grapnel.Event, scripts []*shell.Script) {
 				switch {
 				case one.Known && one.Name == "": // a schema, a role
 				case one.Act == shell.Creates:
-					if key != "" && one.Sure && fails(ev) {
+					if key != "" && one.Sure && showsFailure(ev) {
 						d.databases = append(d.databases, databaseDeed{shell.Creates, shortDigest(key)})
 					}
 				case key == "":
@@ -138,9 +138,9 @@ func (d *deeds) databaseDeeds(ev *grapnel.Event, scripts []*shell.Script) {
 	}
 }
 
-// fails reports whether the result of a call shows that a command of it failed: it is one line, the agent
+// showsFailure reports whether the result of a call shows that a command of it failed: it is one line, the agent
 // waits for it, and no message is redirected.
-func fails(ev *grapnel.Event) bool {
+func showsFailure(ev *grapnel.Event) bool {
 	if len(ev.Tool.Commands) != 1 || strings.Contains(ev.Tool.Commands[0], ">") {
 		return false
 	}
