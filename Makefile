@@ -11,8 +11,8 @@ RACE := $(shell set -- $$($(GO) env CC); command -v "$$1" >/dev/null 2>&1 && ech
 # The library, the backends, the programs and the system tests are modules, joined by go.work, so
 # that users of the library load few modules.
 BACKENDS := $(patsubst %/go.mod,%,$(wildcard backend/*/go.mod))
-MODULES  := . $(BACKENDS) cmd cmd/test
-ALL      := ./... $(BACKENDS:%=./%/...) ./cmd/... ./cmd/test/...
+MODULES  := . $(BACKENDS) cmd proofs
+ALL      := ./... $(BACKENDS:%=./%/...) ./cmd/... ./proofs/...
 
 # Each bridge is a separate module, so that other users do not load its framework. Bridges are
 # not in go.work, because go.work would give all of them the same versions.
@@ -24,10 +24,10 @@ help: ## list the targets
 
 .PHONY: demo
 demo: ## show what Grapnel does, without any agent
-	@$(GO) run ./cmd/test/demo
+	@$(GO) run ./proofs/demo
 
 # make build compiles the same programs as "go install ./cmd/...": it adds no flags.
-# cmd/test/bench also builds with it.
+# proofs/bench also builds with it.
 BIN      := bin/
 PROGRAMS := ./cmd/...
 
@@ -41,17 +41,17 @@ install: ## install grapnel and grapnel-hook where "go install" puts programs
 
 .PHONY: pictures
 pictures: ## make the pictures of the documentation again, with the output of the demo (needs tmux)
-	$(GO) run ./cmd/test/pictures docs/images
+	$(GO) run ./proofs/pictures docs/images
 
 .PHONY: screenshots
 screenshots: ## make the pictures of the browser page again, with Records of a demo (needs chromium)
-	$(GO) test -tags e2e -count=1 -run '^TestPictures$$' ./cmd/test/browser -args -pictures '$(CURDIR)/docs/images'
+	$(GO) test -tags e2e -count=1 -run '^TestPictures$$' ./proofs/browser -args -pictures '$(CURDIR)/docs/images'
 
 .PHONY: build
 build: ## build grapnel and grapnel-hook into bin/
 	$(GO) build -o '$(BIN)' $(PROGRAMS)
 
-# Unit tests run under cmd/test/nofork, where Linux refuses to start programs. Only package
+# Unit tests run under proofs/nofork, where Linux refuses to start programs. Only package
 # process starts programs in its unit tests, because that is its purpose.
 NOFORK := $(if $(filter linux,$(shell $(GO) env GOOS)),-exec '$(CURDIR)/bin/test/nofork -except process.test')
 # SQLite is C translated to Go. We do not check its pointer arithmetic and memory accesses,
@@ -62,7 +62,7 @@ UNIT      := $(if $(RACE),CGO_ENABLED=1 GORACE=atexit_sleep_ms=50 )$(GO) test $(
 
 # Nothing in these packages runs at the same time or is locked, so the race detector would only make
 # them three times slower.
-PURE = ./dialect ./packs ./cmd/internal/install ./internal/policy/expr ./internal/glob ./internal/jsregexp ./internal/rawjson ./internal/policy/yaml/... ./cmd/test/reference/...
+PURE = ./dialect ./packs ./cmd/internal/setup/install ./internal/policy/expr ./internal/glob ./internal/jsregexp ./internal/rawjson ./internal/policy/yaml/... ./proofs/reference/...
 
 .PHONY: test
 test: ## unit tests with the race detector; needs only Go
@@ -93,9 +93,9 @@ test-bridge/%: bin/test/nofork
 
 .PHONY: bin/test/nofork
 bin/test/nofork:
-	$(if $(NOFORK),@CGO_ENABLED=0 $(GO) build -o $@ ./cmd/test/nofork)
+	$(if $(NOFORK),@CGO_ENABLED=0 $(GO) build -o $@ ./proofs/nofork)
 
-# Reliability tests are those of cmd/test/crash and cmd/test/hostile, and those in other packages
+# Reliability tests are those of proofs/crash and proofs/hostile, and those in other packages
 # that have a comment such as "// chaos: clock" above them.
 CHAOS       = grep -rE --include='*_test.go' '^// chaos: ' .
 CHAOS_TESTS = $$($(CHAOS) -hA1 | sed -nE 's/^func (Test[A-Za-z0-9_]+)\(.*/\1/p' | sort -u | paste -sd'|' -)
@@ -107,7 +107,7 @@ SYSTEM_FILES = $$(grep -rlE --include='*_test.go' --exclude-dir=bridge --exclude
 
 .PHONY: test-system
 test-system: ## tests that start programs, built once into bin/test; then the packs against the corpus
-	$(GO) run ./cmd/test/build '$(CURDIR)/bin/test'
+	$(GO) run ./proofs/build '$(CURDIR)/bin/test'
 	CGO_ENABLED=0 GRAPNEL_TEST_PROGRAMS='$(CURDIR)/bin/test' $(GO) test -tags system -count=1 -timeout 20m -parallel 4 \
 		-skip "^(TestMutants|TestVectors|$(CHAOS_TESTS))$$" -run "^($$(grep -hoE '^func (Test|Example|Fuzz)[A-Za-z0-9_]+' $(SYSTEM_FILES) | grep -v TestMain | cut -c6- | sort -u | paste -sd'|' -))$$" \
 		$$(dirname $(SYSTEM_FILES) | sort -u)
@@ -115,52 +115,52 @@ test-system: ## tests that start programs, built once into bin/test; then the pa
 
 .PHONY: e2e
 e2e: ## run real agents from npm against a model server on loopback; AGENTS=codex,gemini-cli runs only these
-	GRAPNEL_E2E_AGENTS='$(AGENTS)' $(GO) test -tags e2e -count=1 -timeout 45m -v ./cmd/test/e2e/...
+	GRAPNEL_E2E_AGENTS='$(AGENTS)' $(GO) test -tags e2e -count=1 -timeout 45m -v ./proofs/e2e/...
 
 .PHONY: readers
 readers: ## give Grapnel's output to the programs that read it: shells, editors, validators, Prometheus
-	$(GO) test -tags e2e -count=1 -timeout 15m -v ./cmd/test/readers/...
+	$(GO) test -tags e2e -count=1 -timeout 15m -v ./proofs/readers/...
 
 .PHONY: browser
 browser: ## use the page of "grapnel ui" in Chromium, like a person (needs chromium and the Debian package postgresql; installs some from npm)
-	$(GO) test -tags e2e -count=1 -timeout 20m -v ./cmd/test/browser
+	$(GO) test -tags e2e -count=1 -timeout 20m -v ./proofs/browser
 
 .PHONY: machines
 machines: ## send the Records of many machines to a real PostgreSQL and NATS (needs the Debian package postgresql)
-	$(GO) test -tags e2e -count=1 -timeout 15m -v $(BACKENDS:%=./%/...) ./cmd/test/machines
+	$(GO) test -tags e2e -count=1 -timeout 15m -v $(BACKENDS:%=./%/...) ./proofs/machines
 
 .PHONY: corpus
 corpus: ## print how many dangerous and harmless cases, and calls of recorded sessions, the packs stop
-	$(GO) test ./cmd/test/corpus -tags system -count=1 -v -run TestCorpus
+	$(GO) test ./proofs/corpus -tags system -count=1 -v -run TestCorpus
 
 .PHONY: vectors
 vectors: ## run the conformance vectors
-	$(GO) run ./conformance/cmd/vectors --gaps conformance/gaps.json conformance/vectors
+	$(GO) run ./proofs/conformance/cmd/vectors --gaps proofs/conformance/gaps.json proofs/conformance/vectors
 
 .PHONY: laws
 laws: ## test every law with 10,000 random cases, and the tests of the packs with changed packs
-	$(GO) test -count=1 -timeout 20m . ./dialect ./internal/shell ./internal/policy/state ./internal/spool ./policy ./policy/load ./cmd/internal/install ./cmd/test/reference/expr ./cmd/test/reference/glob ./cmd/test/reference/schema -rapid.checks=10000
+	$(GO) test -count=1 -timeout 20m . ./dialect ./shell ./internal/policy/state ./internal/spool ./policy ./policy/load ./cmd/internal/setup/install ./proofs/reference/expr ./proofs/reference/glob ./proofs/reference/schema -rapid.checks=10000
 	$(GO) test -tags system -count=1 -run '^TestMutants$$' ./packs
 
 .PHONY: bench
 bench: ## measure every path against its budget; BENCH_JSON=FILE keeps all rows; BENCHFLAGS: -gate fails, -against COMMIT compares with it, -quick, -dialects, -run RE
-	@BENCH_JSON='$(BENCH_JSON)' $(GO) run ./cmd/test/bench $(BENCHFLAGS)
+	@BENCH_JSON='$(BENCH_JSON)' $(GO) run ./proofs/bench $(BENCHFLAGS)
 
 .PHONY: load
 load: ## measure a daemon with 1, 8 and 64 clients; LOADFLAGS: -gate fails, -limit 2 for shared machines, -time 10s measures longer, -profile FILE writes a CPU profile
-	@$(GO) run ./cmd/test/load $(LOADFLAGS)
+	@$(GO) run ./proofs/load $(LOADFLAGS)
 
 .PHONY: crash
 crash: ## kill a daemon 1,000 times under load, and again with records: {sync: true}, and check that nothing was lost; CRASHFLAGS=-kills 100 -v
-	@$(GO) run ./cmd/test/crash $(CRASHFLAGS)
-	@$(GO) run ./cmd/test/crash -sync $(CRASHFLAGS)
+	@$(GO) run ./proofs/crash $(CRASHFLAGS)
+	@$(GO) run ./proofs/crash -sync $(CRASHFLAGS)
 
 .PHONY: chaos
 chaos: ## reliability tests: kill daemons, fill the disk, remove files, change the clock, run hostile programs; about ten minutes
-	$(GO) run ./cmd/test/crash -kills 50
-	$(GO) run ./cmd/test/soak -time 1m -idle 0 -rate 100
-	$(GO) run ./cmd/test/build '$(CURDIR)/bin/test'
-	GRAPNEL_TEST_PROGRAMS='$(CURDIR)/bin/test' $(GO) test -tags system -count=1 -timeout 20m -parallel 4 ./cmd/test/crash ./cmd/test/hostile
+	$(GO) run ./proofs/crash -kills 50
+	$(GO) run ./proofs/soak -time 1m -idle 0 -rate 100
+	$(GO) run ./proofs/build '$(CURDIR)/bin/test'
+	GRAPNEL_TEST_PROGRAMS='$(CURDIR)/bin/test' $(GO) test -tags system -count=1 -timeout 20m -parallel 4 ./proofs/crash ./proofs/hostile
 	GRAPNEL_TEST_PROGRAMS='$(CURDIR)/bin/test' $(GO) test -tags system -count=1 -timeout 20m \
 		-run "^($(CHAOS_TESTS))$$" \
 		$$($(CHAOS) -l | xargs -n1 dirname | sort -u)
@@ -168,7 +168,7 @@ chaos: ## reliability tests: kill daemons, fill the disk, remove files, change t
 TIME ?= 10m
 .PHONY: soak
 soak: ## measure an idle daemon, then keep it busy for TIME (10m) and check that it does not grow
-	@$(GO) run ./cmd/test/soak -time $(TIME) $(SOAKFLAGS)
+	@$(GO) run ./proofs/soak -time $(TIME) $(SOAKFLAGS)
 
 # Targets run one after another on one core, so that the machine stays usable. At the end
 # of its time a target may fail without a finding (golang/go#75804, before Go 1.27).
@@ -195,12 +195,12 @@ fmt: bin/lint ## format the code and sort its imports
 
 # Independent steps, so that "make -k lint" shows all findings at once.
 .PHONY: lint
-lint: lint-tidy lint-go lint-vet lint-test ## check format, go.mod, and what vet and cmd/test/lint find
+lint: lint-tidy lint-go lint-vet lint-test ## check format, go.mod, and what vet and proofs/lint find
 
 # cmd and the backends require the next release of each other and of the library, which no proxy has. So
 # "go mod tidy" gets a copy of their go.mod that replaces those by their directories.
 UNRELEASED = $(BACKENDS) cmd
-OTHERS     = $(filter-out $(UNRELEASED),$(MODULES)) cmd/test/lint $(BRIDGES)
+OTHERS     = $(filter-out $(UNRELEASED),$(MODULES)) proofs/lint $(BRIDGES)
 TIDY       = mkdir -p bin; for dir in $(UNRELEASED); do mod='$(CURDIR)/bin/tidy'; cp $$dir/go.mod $$mod.mod; cp $$dir/go.sum $$mod.sum; \
 	for other in "" $(BACKENDS:%=/%); do $(GO) mod edit -replace "github.com/grapnel-dev/grapnel$$other=$(CURDIR)$$other" $$mod.mod; done; \
 	GOWORK=off $(GO) -C $$dir mod tidy -modfile=$$mod.mod
@@ -223,7 +223,7 @@ VET = GOFLAGS="$$($(GO) env GOFLAGS) -trimpath" CGO_ENABLED=0 $(GO)
 .PHONY: lint-go
 lint-go: bin/lint
 	@failed=; GOOS=linux $(VET) vet -vettool='$(CURDIR)/bin/lint' -tags e2e,system $(ALL) || failed=1; \
-	for dir in $(BRIDGES) cmd/test/lint; do GOWORK=off GOOS=linux $(VET) -C "$$dir" vet -vettool='$(CURDIR)/bin/lint' ./... || failed=1; done; [ -z "$$failed" ]
+	for dir in $(BRIDGES) proofs/lint; do GOWORK=off GOOS=linux $(VET) -C "$$dir" vet -vettool='$(CURDIR)/bin/lint' ./... || failed=1; done; [ -z "$$failed" ]
 
 # The other systems must build. The e2e tests run only on Linux, but must be valid Go on every
 # system.
@@ -236,11 +236,11 @@ lint-vet-%:
 
 .PHONY: lint-test
 lint-test:
-	@GOWORK=off CGO_ENABLED=0 $(GO) -C cmd/test/lint test -trimpath ./...
+	@GOWORK=off CGO_ENABLED=0 $(GO) -C proofs/lint test -trimpath ./...
 
 .PHONY: bin/lint
 bin/lint:
-	@GOWORK=off CGO_ENABLED=0 $(GO) -C cmd/test/lint build -trimpath -o '$(CURDIR)/bin/lint' .
+	@GOWORK=off CGO_ENABLED=0 $(GO) -C proofs/lint build -trimpath -o '$(CURDIR)/bin/lint' .
 
 .PHONY: clean
 clean: ## remove what the targets above leave behind, except caches of Go and npm

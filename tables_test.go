@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/scramble"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/scramble"
 )
 
 // TestTablesCannotBeChanged pins a defect: ContractOf(ToolBefore).Blocks = "" disabled every

@@ -13,7 +13,7 @@ import (
 func OpenClaw() *Dialect { return openClaw.clone() }
 
 // openClaw is the dialect of OpenClaw, whose hooks are functions (event, ctx) of a plugin in its
-// own process. Grapnel's plugin, in cmd/internal/install/shim, forwards the arguments as {hook,
+// own process. Grapnel's plugin, in cmd/internal/setup/install/shim, forwards the arguments as {hook,
 // event, ctx} and returns the answer. "Seen live" below means version 2026.9.6.
 //
 // If Grapnel has no opinion, the reply is empty and the plugin returns undefined, because

@@ -13,7 +13,7 @@ import (
 func OpenCode() *Dialect { return openCode.clone() }
 
 // openCode is the dialect of OpenCode, whose hooks are functions (input, output) of a plugin in its
-// own process. Grapnel's plugin, in cmd/internal/install/shim, forwards the arguments as {hook,
+// own process. Grapnel's plugin, in cmd/internal/setup/install/shim, forwards the arguments as {hook,
 // directory, input, output} and applies the answer to output. For bus events, hook is the type of
 // the event. "Seen live" below means version 1.18.33. No version 2 was run: the plugin follows its
 // source and translates its events into these.

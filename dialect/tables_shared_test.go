@@ -7,7 +7,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/internal/scramble"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/scramble"
 )
 
 // Regression: dialect.ClaudeCode.Events[i].Can.Block = false made every block of the process

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/host"
-	"github.com/grapnel-dev/grapnel/internal/scramble"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/scramble"
 )
 
 // For any change that a caller makes to returned Manners, the next caller and every host have

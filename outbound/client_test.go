@@ -23,7 +23,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/await"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/await"
 )
 
 // names is a Resolver made from a function.

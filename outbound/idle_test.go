@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/internal/await"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/await"
 )
 
 // kept starts a TLS server. It returns options that keep idle connections to it, and a counter of

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/scramble"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/scramble"
 	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy/load"
 )

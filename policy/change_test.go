@@ -11,7 +11,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/policy/fixture"
-	"github.com/grapnel-dev/grapnel/internal/rapid"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/rapid"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )

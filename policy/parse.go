@@ -20,8 +20,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/policy/match"
 	"github.com/grapnel-dev/grapnel/internal/policy/prefilter"
 	"github.com/grapnel-dev/grapnel/internal/policy/yaml"
-	"github.com/grapnel-dev/grapnel/internal/shell"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
+	"github.com/grapnel-dev/grapnel/shell"
 	"github.com/grapnel-dev/grapnel/systems"
 )
 

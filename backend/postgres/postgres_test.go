@@ -16,7 +16,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/backend/postgres"
 	"github.com/grapnel-dev/grapnel/internal/forward"
-	"github.com/grapnel-dev/grapnel/internal/postgrestest"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/postgrestest"
 )
 
 // The machines of the tests.

@@ -23,7 +23,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/bridge/adk"
 	"github.com/grapnel-dev/grapnel/host"
-	"github.com/grapnel-dev/grapnel/internal/await"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/await"
 )
 
 func TestMain(m *testing.M) { await.Main(m) }

@@ -15,7 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	grapnelgenkit "github.com/grapnel-dev/grapnel/bridge/genkit"
 	"github.com/grapnel-dev/grapnel/host"
-	"github.com/grapnel-dev/grapnel/internal/await"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/await"
 )
 
 func TestMain(m *testing.M) {

@@ -18,7 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/bridge/mcp"
 	"github.com/grapnel-dev/grapnel/host"
-	"github.com/grapnel-dev/grapnel/internal/await"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/await"
 )
 
 // TestMain also runs the stdio server, in a child process of the tests.

@@ -6,7 +6,7 @@ import (
 	"regexp"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/format"
+	"github.com/grapnel-dev/grapnel/cmd/internal/workbench/format"
 	"github.com/grapnel-dev/grapnel/internal/policy/yaml/layout"
 )
 

@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
-	"github.com/grapnel-dev/grapnel/cmd/internal/hooks"
-	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
-	"github.com/grapnel-dev/grapnel/cmd/internal/records"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/records"
+	"github.com/grapnel-dev/grapnel/cmd/internal/workbench/hooks"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 

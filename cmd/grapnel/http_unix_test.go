@@ -22,8 +22,8 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/programs"
-	"github.com/grapnel-dev/grapnel/internal/await"
 	"github.com/grapnel-dev/grapnel/internal/circuit"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/await"
 )
 
 // hookKey is a key in the format of Standard Webhooks.

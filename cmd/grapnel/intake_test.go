@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
-	"github.com/grapnel-dev/grapnel/internal/await"
 	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/await"
 )
 
 // intake is a daemon that only moves the spool below a root into the store, once: intake ROOT

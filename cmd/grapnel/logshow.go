@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
-	"github.com/grapnel-dev/grapnel/cmd/internal/records"
-	"github.com/grapnel-dev/grapnel/cmd/internal/watch"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/records"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/watch"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 

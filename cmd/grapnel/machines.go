@@ -11,9 +11,9 @@ import (
 
 	"github.com/grapnel-dev/grapnel/backend/postgres"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
-	"github.com/grapnel-dev/grapnel/cmd/internal/forwarding"
-	"github.com/grapnel-dev/grapnel/cmd/internal/machines"
-	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/forwarding"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/machines"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
 )
 
 // silentAfter is how long a machine may send nothing before it is called silent, if no flag says

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/manpage"
-	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
+	"github.com/grapnel-dev/grapnel/cmd/internal/setup/manpage"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
 )
 
 func newMan(c *console) *cobra.Command {

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
-	"github.com/grapnel-dev/grapnel/cmd/internal/manpage"
+	"github.com/grapnel-dev/grapnel/cmd/internal/setup/manpage"
 )
 
 // Every page renders without a warning, and has the command's own help texts.

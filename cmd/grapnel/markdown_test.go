@@ -9,7 +9,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
-	"github.com/grapnel-dev/grapnel/cmd/internal/staging"
+	"github.com/grapnel-dev/grapnel/cmd/internal/workbench/staging"
 	"github.com/grapnel-dev/grapnel/internal/replay"
 )
 

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/internal/await"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/await"
 	"github.com/grapnel-dev/grapnel/internal/webhook/webhooktest"
 )
 

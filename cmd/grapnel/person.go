@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/ancestor"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
+	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd/ancestor"
 )
 
 // notByAgent returns an error if an agent runs this command, also through a shell or a terminal

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/display"
 	"github.com/grapnel-dev/grapnel/cmd/internal/programs"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/display"
 )
 
 const personPolicy = `version: 1

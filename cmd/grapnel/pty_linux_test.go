@@ -13,7 +13,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/grapnel-dev/grapnel/internal/pty"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/pty"
 )
 
 // setTerminal sets TTY to the name of a terminal at which no person types.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/records"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/records"
 )
 
 func newRecord(c *console) *cobra.Command {

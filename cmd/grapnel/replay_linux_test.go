@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/display"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/display"
 )
 
 // recordLines returns n Records of an agent that lists a directory.

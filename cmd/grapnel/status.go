@@ -9,8 +9,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
-	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
-	"github.com/grapnel-dev/grapnel/cmd/internal/status"
+	"github.com/grapnel-dev/grapnel/cmd/internal/setup/status"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
 )
 
 func newStatus(c *console) *cobra.Command {

@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
-	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
-	"github.com/grapnel-dev/grapnel/cmd/internal/testwatch"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
+	"github.com/grapnel-dev/grapnel/cmd/internal/workbench/testwatch"
 	"github.com/grapnel-dev/grapnel/internal/policytest"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )

@@ -19,9 +19,9 @@ import (
 	"github.com/grapnel-dev/grapnel/backend/postgres"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/control"
-	"github.com/grapnel-dev/grapnel/cmd/internal/machines"
-	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
-	"github.com/grapnel-dev/grapnel/cmd/internal/web"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/machines"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/web"
 	"github.com/grapnel-dev/grapnel/local"
 )
 

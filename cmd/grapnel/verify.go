@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
-	"github.com/grapnel-dev/grapnel/cmd/internal/install"
-	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
-	"github.com/grapnel-dev/grapnel/cmd/internal/verify"
+	"github.com/grapnel-dev/grapnel/cmd/internal/setup/install"
+	"github.com/grapnel-dev/grapnel/cmd/internal/setup/verify"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
-	"github.com/grapnel-dev/grapnel/cmd/internal/watch"
-	"github.com/grapnel-dev/grapnel/cmd/internal/watch/screen"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/watch"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/watch/screen"
 )
 
 func newWatch(c *console) *cobra.Command {

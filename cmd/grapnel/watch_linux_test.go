@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/cmd/internal/display"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/display"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/internal/await"
-	"github.com/grapnel-dev/grapnel/internal/pty"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/await"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/pty"
 )
 
 // runAtTerminal runs an agent with a terminal as standard input and standard error. Each line of

@@ -5,7 +5,7 @@ package main
 import (
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/internal/readme"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/readme"
 )
 
 // TestLearn compares the output of the program with the output that README.md shows.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/internal/rapid"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/rapid"
 )
 
 var limits = Limits{Failures: 3, Cooldown: 10 * time.Second}

@@ -14,7 +14,7 @@ import (
 type object = map[string]any
 
 // A Schema is a JSON Schema with the keywords that the schemas of Grapnel use. Tests in
-// cmd/test/reference/schema compare it with the library of Google, which users would have to require.
+// proofs/reference/schema compare it with the library of Google, which users would have to require.
 type Schema struct{ root object }
 
 // ParseSchema reads a JSON Schema. It refuses keywords that Validate ignores.

@@ -5,7 +5,7 @@
 // A pattern is a path in which * matches any text without a slash, ? one character other than the
 // slash, [a-z] and [!a-z] one character, {a,b} one of the alternatives, and ** as a whole element
 // any number of elements. Any character can follow a backslash. The meaning is the one of
-// github.com/bmatcuk/doublestar; cmd/test/reference/glob compares the two. Paths have slashes on
+// github.com/bmatcuk/doublestar; proofs/reference/glob compares the two. Paths have slashes on
 // every system.
 package glob
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/internal/rapid"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/rapid"
 )
 
 // TestIgnoreLikeGit compares the reader of .gitignore files with git.

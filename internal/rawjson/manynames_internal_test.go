@@ -3,7 +3,7 @@ package rawjson
 import (
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/internal/rapid"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/rapid"
 )
 
 // Many names are found by maps, few by a loop; both give a key the same spelling.

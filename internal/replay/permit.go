@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel/internal/policy/yaml"
-	"github.com/grapnel-dev/grapnel/internal/shell"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
+	"github.com/grapnel-dev/grapnel/shell"
 )
 
 // Permit changes the `use:` entry of a pack in a policy file, so that a hook of the pack does not match

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/await"
 	"github.com/grapnel-dev/grapnel/internal/files"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/await"
 )
 
 // roleVar makes the test binary one of several processes that use a spool.

@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/await"
 	"github.com/grapnel-dev/grapnel/internal/files"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/await"
 )
 
 // run queues hooks of an event.

@@ -6,7 +6,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
 )
 
 // A Span is a part of a line with one color; see Paint. Its text is safe for a terminal.

@@ -3,7 +3,7 @@ package cli
 import (
 	"strings"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
 )
 
 // A Column is a column of a table.

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/programs"
-	"github.com/grapnel-dev/grapnel/internal/await"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/await"
 	"github.com/grapnel-dev/grapnel/process"
 )
 

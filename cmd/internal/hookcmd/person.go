@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/cmd/internal/ancestor"
+	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd/ancestor"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/consent"
 	"github.com/grapnel-dev/grapnel/internal/installation"

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/internal/await"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/await"
 )
 
 // waits returns a policy whose hook at tool.before reports its start, and ends when the file go

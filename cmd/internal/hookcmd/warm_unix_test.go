@@ -152,7 +152,7 @@ func payloads(t *testing.T, d *dialect.Dialect) [][]byte {
 // vectorEvents returns the events of the conformance vectors in the format of Gemini CLI.
 func vectorEvents(t *testing.T) [][]byte {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join("..", "..", "..", "conformance", "vectors", "*", "*.json"))
+	files, err := filepath.Glob(filepath.Join("..", "..", "..", "proofs", "conformance", "vectors", "*", "*.json"))
 	if err != nil || len(files) == 0 {
 		t.Fatal(err, len(files))
 	}

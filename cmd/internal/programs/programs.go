@@ -6,7 +6,7 @@
 //
 // "make test-system" builds them once for all packages and names their directory in the
 // environment variable GRAPNEL_TEST_PROGRAMS. Without it, Dir builds them, so that
-// "go test -tags system ./cmd/test/docs" works too.
+// "go test -tags system ./proofs/docs" works too.
 package programs
 
 import (
@@ -28,7 +28,7 @@ type Variant string
 const (
 	Plain  Variant = "plain"  // as "make build" does, except for ancestor.Runner
 	Race   Variant = "race"   // with the race detector
-	Faults Variant = "faults" // with the kill points of cmd/internal/fault
+	Faults Variant = "faults" // with the kill points of cmd/internal/daemon/fault
 )
 
 var flags = map[Variant][]string{
@@ -60,7 +60,7 @@ func Dir(v Variant) (dir string, remove func(), err error) {
 // Build builds the programs into a directory.
 func Build(v Variant, dir string) error {
 	// An agent can run the tests: commands for persons do not look above the test that runs them.
-	args := append([]string{"build", "-ldflags=-X github.com/grapnel-dev/grapnel/cmd/internal/ancestor.Runner=.test"}, flags[v]...)
+	args := append([]string{"build", "-ldflags=-X github.com/grapnel-dev/grapnel/cmd/internal/hookcmd/ancestor.Runner=.test"}, flags[v]...)
 	args = append(args, "-o", dir+string(filepath.Separator),
 		"github.com/grapnel-dev/grapnel/cmd/grapnel", "github.com/grapnel-dev/grapnel/cmd/grapnel-hook")
 	cmd := exec.Command("go", args...)

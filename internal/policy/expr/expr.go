@@ -5,7 +5,7 @@
 //	holds, err := p.Run(func(name int) any { return values[name] })
 //
 // The language is a subset of github.com/expr-lang/expr with the same meaning. Tests in
-// cmd/test/reference/expr compare the two, with a table of deliberate differences. Compile checks
+// proofs/reference/expr compare the two, with a table of deliberate differences. Compile checks
 // all types that are known before a run. Callers cannot add functions, and methods cannot be
 // called, so the linker can drop unused methods. An expression cannot change a name; it can only
 // define new names with let. The work of a run is limited.

@@ -15,7 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/gitdir"
 	"github.com/grapnel-dev/grapnel/internal/home"
-	"github.com/grapnel-dev/grapnel/internal/shell"
+	"github.com/grapnel-dev/grapnel/shell"
 )
 
 // This file finds the checkout of git in which a command or a file of a call is, and its branch at

@@ -8,8 +8,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/policy/prefilter"
-	"github.com/grapnel-dev/grapnel/internal/shell"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
+	"github.com/grapnel-dev/grapnel/shell"
 )
 
 // This file finds redundant words and hooks without an event: a word or hook is covered if another

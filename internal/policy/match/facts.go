@@ -13,7 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/policy/prefilter"
 	"github.com/grapnel-dev/grapnel/internal/policy/secret"
 	"github.com/grapnel-dev/grapnel/internal/seam"
-	"github.com/grapnel-dev/grapnel/internal/shell"
+	"github.com/grapnel-dev/grapnel/shell"
 )
 
 // Facts caches the values that matchers compute from one event, so that each value is computed

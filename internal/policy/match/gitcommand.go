@@ -10,7 +10,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/gitdir"
 	"github.com/grapnel-dev/grapnel/internal/home"
-	"github.com/grapnel-dev/grapnel/internal/shell"
+	"github.com/grapnel-dev/grapnel/shell"
 )
 
 // This file reads what commands of git do to branches.

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel/internal/policy/prefilter"
-	"github.com/grapnel-dev/grapnel/internal/shell"
+	"github.com/grapnel-dev/grapnel/shell"
 )
 
 // Needs lists the properties that an event must have for a hook to match, as far as they can be

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel/internal/home"
-	"github.com/grapnel-dev/grapnel/internal/shell"
+	"github.com/grapnel-dev/grapnel/shell"
 )
 
 // A command can take Grapnel's own files away without naming them:

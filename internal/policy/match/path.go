@@ -14,7 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/glob"
 	"github.com/grapnel-dev/grapnel/internal/home"
-	"github.com/grapnel-dev/grapnel/internal/shell"
+	"github.com/grapnel-dev/grapnel/shell"
 )
 
 // Path is one reading of a path in a call: as written, relative to the working directory, or with

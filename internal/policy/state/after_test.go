@@ -22,7 +22,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/policy/fixture"
 	"github.com/grapnel-dev/grapnel/internal/policy/match"
 	"github.com/grapnel-dev/grapnel/internal/policy/state"
-	"github.com/grapnel-dev/grapnel/internal/rapid"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/rapid"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/load"
 )

@@ -11,7 +11,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/policy/match"
-	"github.com/grapnel-dev/grapnel/internal/shell"
+	"github.com/grapnel-dev/grapnel/shell"
 )
 
 // The past of a session has the databases that it created, as digests. A creation that is announced only

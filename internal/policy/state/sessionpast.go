@@ -21,8 +21,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/notice"
 	"github.com/grapnel-dev/grapnel/internal/policy/match"
 	"github.com/grapnel-dev/grapnel/internal/room"
-	"github.com/grapnel-dev/grapnel/internal/shell"
 	"github.com/grapnel-dev/grapnel/internal/stamp"
+	"github.com/grapnel-dev/grapnel/shell"
 )
 
 // sessionPast knows what the calls of a session did with files. Rules about commands then also see the

@@ -14,7 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/policy/secret"
 	"github.com/grapnel-dev/grapnel/internal/room"
-	"github.com/grapnel-dev/grapnel/internal/shell"
+	"github.com/grapnel-dev/grapnel/shell"
 )
 
 // Limits for the texts of files that calls of a session are about to write. They are stored in at most 256

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/internal/rapid"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/rapid"
 )
 
 // For any timing of calls, no window lets more through than the limit. A limit that was not

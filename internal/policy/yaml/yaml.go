@@ -2,7 +2,7 @@
 // error message can give the exact position in a policy. It reads one document of YAML 1.2. It
 // rejects tags, merge keys, keys that are not text, and any text that two YAML libraries could
 // read differently. It does not decode into structs and does not write YAML.
-// Tests in cmd/test/reference/yaml compare it with another library.
+// Tests in proofs/reference/yaml compare it with another library.
 package yaml
 
 import (

@@ -22,9 +22,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/glob"
 	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/policy/match"
-	"github.com/grapnel-dev/grapnel/internal/shell"
 	"github.com/grapnel-dev/grapnel/internal/tree"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
+	"github.com/grapnel-dev/grapnel/shell"
 	"github.com/grapnel-dev/grapnel/systems/hookfiles"
 )
 

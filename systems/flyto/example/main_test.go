@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/internal/readme"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/readme"
 )
 
 // Proves: FL-01, FL-05, FL-06, FL-07, FL-08, FL-09, FL-10, FL-11, FL-14, FL-16, FL-20, FL-21, FL-24

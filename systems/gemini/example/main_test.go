@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/readme"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/readme"
 )
 
 // Proves: GC-04, GC-10, GC-11, GC-12, GC-13, GC-14, GC-15, GC-16

@@ -16,7 +16,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/readme"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/readme"
 	"github.com/grapnel-dev/grapnel/outbound"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/systems/ironclaw"

@@ -13,7 +13,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/internal/readme"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/readme"
 	"github.com/grapnel-dev/grapnel/process"
 )
 

@@ -4,7 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/internal/readme"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/readme"
 )
 
 // Proves: OC-01, OC-02, OC-03, OC-06, OC-08, OC-10

@@ -142,7 +142,7 @@ func fireOpenClaw(t *testing.T, e *grapnel.Engine, dir string, decision grapnel.
 }
 
 // TestOpenClawTypeScript checks that a handler in TypeScript runs in a Node.js that strips types, and
-// is a clear error in an older one. cmd/test/e2e runs it in other versions of Node.js.
+// is a clear error in an older one. proofs/e2e runs it in other versions of Node.js.
 func TestOpenClawTypeScript(t *testing.T) {
 	t.Parallel()
 	decision, reason := grapnel.Block, "typed: ls"

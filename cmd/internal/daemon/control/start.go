@@ -17,7 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/logfile"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/service"
-	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
 	"github.com/grapnel-dev/grapnel/local"
 )
 

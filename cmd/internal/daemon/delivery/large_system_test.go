@@ -17,11 +17,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/internal/rapid"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/rapid"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
-	"github.com/grapnel-dev/grapnel/internal/await"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/await"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 

@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/internal/await"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/await"
 )
 
 // The log has a maximum size and one older file, and contains the last output of a process.

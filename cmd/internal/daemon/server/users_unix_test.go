@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
-	"github.com/grapnel-dev/grapnel/internal/await"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/await"
 )
 
 // The client neither sends anything to a daemon of another user nor trusts its reply, even if the

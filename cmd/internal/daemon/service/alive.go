@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/forwarding"
-	"github.com/grapnel-dev/grapnel/cmd/internal/machines"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/forwarding"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/machines"
 )
 
 // alive stores a heartbeat at once and then regularly, until ctx is done, while Records are forwarded. It

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/forwarding"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/forwarding"
 	"github.com/grapnel-dev/grapnel/local"
 )
 

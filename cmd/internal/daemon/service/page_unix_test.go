@@ -16,11 +16,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/ancestor"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
-	"github.com/grapnel-dev/grapnel/cmd/internal/records"
-	"github.com/grapnel-dev/grapnel/internal/await"
+	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd/ancestor"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/records"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/await"
 )
 
 // post sends a request to a daemon's socket and returns the status and the body.

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
-	"github.com/grapnel-dev/grapnel/cmd/internal/records"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/records"
 )
 
 const (

@@ -8,8 +8,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/forwarding"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/telemetry"
-	"github.com/grapnel-dev/grapnel/cmd/internal/forwarding"
 	"github.com/grapnel-dev/grapnel/policy/load"
 )
 

@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
-	"github.com/grapnel-dev/grapnel/internal/await"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/await"
 )
 
 // A user who does not exist gets no process, and the connection ends at once.

@@ -8,7 +8,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/stats"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/stats"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 

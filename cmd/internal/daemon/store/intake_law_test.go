@@ -13,8 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/grapnel-dev/grapnel/internal/rapid"
 	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/rapid"
 )
 
 // For all actions of writers and all interruptions of intakes, a reader of the log sees each

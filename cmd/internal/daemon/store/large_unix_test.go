@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/internal/await"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/await"
 )
 
 // If an open database is truncated, its rows are lost. They are counted, and Verify names them.

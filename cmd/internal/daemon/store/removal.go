@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
 	"github.com/grapnel-dev/grapnel/policy/load"
 )
 

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/await"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/await"
 )
 
 func TestMain(m *testing.M) { await.Main(m) }

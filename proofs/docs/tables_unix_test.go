@@ -1,0 +1,417 @@
+//go:build unix
+
+// Pages show paths in the form of Unix.
+
+package docs
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/setup/install"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/systems"
+)
+
+// The markers around a generated part of a page. The text around the part is written by hand.
+const (
+	partBegin = "<!-- generated: %s; go test ./proofs/docs -update -->\n"
+	partEnd   = "<!-- end -->\n"
+)
+
+// TestTables compares the tables in the pages with the tables of the code.
+func TestTables(t *testing.T) {
+	t.Parallel()
+	checkParts(t, "events.md", map[string]string{"events": eventTable()})
+	checkParts(t, "foreign-hooks.md", map[string]string{"formats": formatTable()})
+	for _, d := range dialect.All() {
+		if d.Name == dialect.Plain().Name {
+			continue
+		}
+		parts := map[string]string{"events": agentEvents(d), "tools": agentTools(d)}
+		if setup := d.Setup(); setup != nil { // the others run the hooks of another agent
+			parts["settings"] = settingsTable(t, &install.Agent{Dialect: d, Setup: setup})
+		}
+		checkParts(t, filepath.Join("agents", d.Name+".md"), parts)
+	}
+}
+
+// checkParts compares the generated parts of a page, or rewrites them.
+func checkParts(t *testing.T, page string, parts map[string]string) {
+	t.Helper()
+	text := readPage(t, page)
+	fresh := text
+	for name, want := range parts {
+		begin := fmt.Sprintf(partBegin, name)
+		before, rest, ok := strings.Cut(fresh, begin)
+		_, after, ended := strings.Cut(rest, partEnd)
+		if !ok || !ended {
+			t.Errorf("%s has no generated part %q: it wants the lines\n%s%s", page, name, begin, partEnd)
+			continue
+		}
+		fresh = before + begin + "\n" + want + "\n" + partEnd + after
+	}
+	if fresh == text {
+		return
+	}
+	if !*update {
+		t.Errorf("%s is not what the tables say (-page +tables, go test ./proofs/docs -update rewrites):\n%s", page, cmp.Diff(text, fresh))
+		return
+	}
+	if err := os.WriteFile(page, []byte(fresh), 0o600); err != nil {
+		t.Error(err)
+	}
+}
+
+// table returns a Markdown table.
+func table(head []string, rows [][]string) string {
+	var b strings.Builder
+	line := func(cells []string) {
+		for _, cell := range cells {
+			if cell != "" {
+				cell = " " + strings.ReplaceAll(cell, "|", `\|`)
+			}
+			b.WriteString("|" + cell + " ")
+		}
+		b.WriteString("|\n")
+	}
+	line(head)
+	b.WriteString(strings.Repeat("|---", len(head)) + "|\n")
+	for _, row := range rows {
+		line(row)
+	}
+	return b.String()
+}
+
+func code[T ~string](word T) string { return "`" + string(word) + "`" }
+
+// list joins the words that are not empty.
+func list(words ...string) string {
+	words = slices.DeleteFunc(words, func(word string) bool { return word == "" })
+	return strings.Join(words, ", ")
+}
+
+func when(holds bool, word string) string {
+	if holds {
+		return word
+	}
+	return ""
+}
+
+func formatTable() string {
+	var rows [][]string
+	for _, f := range systems.Formats() {
+		row := []string{code(f.Name), "none", "", "", ""}
+		if f.Agent != "" {
+			row[1] = code(f.Agent)
+		}
+		for i, patterns := range [][]string{f.User, f.Project, f.Managed} {
+			var words []string
+			for _, pattern := range patterns {
+				words = append(words, code(pattern))
+			}
+			row[2+i] = list(words...)
+		}
+		rows = append(rows, row)
+	}
+	return table([]string{"format", "agent that runs these files itself", "user files", "project files", "managed files"}, rows)
+}
+
+func eventTable() string {
+	var rows [][]string
+	for _, c := range grapnel.Contracts() {
+		row := []string{code(c.Kind), moments[c.Kind], blockMeans(&c), permits(&c), "`on_error`", "", senders(c.Kind)}
+		if c.FailOpen {
+			row[4] = "open"
+		}
+		if c.Stdout != "" {
+			row[5] = c.Stdout
+		}
+		rows = append(rows, row)
+	}
+	return table([]string{"event", "when", "a block", "may be changed or added", "a failure", "plain stdout", "sent by"}, rows)
+}
+
+// moments describes when each event happens, for authors of policies.
+var moments = map[grapnel.Kind]string{
+	grapnel.GatewayStart:      "a program that runs agents starts",
+	grapnel.GatewayStop:       "the program stops",
+	grapnel.SessionStart:      "a session starts or is resumed",
+	grapnel.SessionEnd:        "a session ends",
+	grapnel.PromptBefore:      "a prompt was entered, the model has not seen it",
+	grapnel.AgentBefore:       "the agent is about to work on a prompt",
+	grapnel.AgentAfter:        "the agent is about to stop",
+	grapnel.AgentFailed:       "the turn ended with an error",
+	grapnel.ModelBefore:       "a request is about to go to the model",
+	grapnel.ModelAfter:        "the model has answered, or a part of its answer has arrived",
+	grapnel.ToolsetBefore:     "the agent is about to give the model its list of tools",
+	grapnel.ToolBefore:        "a tool is about to run",
+	grapnel.PermissionBefore:  "the agent is about to ask the user about a tool",
+	grapnel.PermissionDenied:  "a tool was refused",
+	grapnel.ToolAfter:         "a tool ran",
+	grapnel.ToolFailed:        "a tool ran and failed",
+	grapnel.ToolBatchAfter:    "all tools of one answer of the model ran",
+	grapnel.TranscriptBefore:  "a message is about to be stored",
+	grapnel.ResponseBefore:    "a text is about to be shown to the user",
+	grapnel.MessageReceived:   "a message came in over a channel",
+	grapnel.MessageBefore:     "a message is about to be sent over a channel",
+	grapnel.MessageSent:       "a message was sent",
+	grapnel.CompactBefore:     "the conversation is about to be shortened",
+	grapnel.CompactAfter:      "the conversation was shortened",
+	grapnel.SubagentStart:     "a sub-agent starts",
+	grapnel.SubagentAfter:     "a sub-agent is about to stop",
+	grapnel.TaskBefore:        "a task is about to be put on the list",
+	grapnel.TaskAfter:         "a task is about to be declared done",
+	grapnel.NotificationSent:  "the agent shows the user a notification",
+	grapnel.ConfigBefore:      "the agent's own configuration is about to change",
+	grapnel.ElicitationBefore: "a tool server asks the user a question",
+}
+
+func TestMoments(t *testing.T) {
+	t.Parallel()
+	for _, c := range grapnel.Contracts() {
+		if kind := c.Kind; moments[kind] == "" {
+			t.Errorf("the event %s has no description", kind)
+		}
+	}
+	if len(moments) != len(grapnel.Contracts()) {
+		t.Errorf("%d moments, %d events", len(moments), len(grapnel.Contracts()))
+	}
+}
+
+func blockMeans(c *grapnel.Contract) string {
+	switch c.Blocks {
+	case grapnel.BlockingAction:
+		return "the action does not happen"
+	case grapnel.BlockingStop:
+		return fmt.Sprintf("the agent continues, at most %d times in a row", c.MaxStops)
+	case grapnel.BlockingFeedback:
+		return "the model reads the reason"
+	case grapnel.BlockingNothing:
+	}
+	return ""
+}
+
+func permits(c *grapnel.Contract) string {
+	words := []string{when(c.Context, "context")}
+	for _, change := range c.Changes {
+		merge := map[string]string{
+			"join": " (joined)", "intersect": " (narrowed)", "or": " (true if any hook sets true)",
+		}[change.Merge]
+		words = append(words, code(change.Field)+merge)
+	}
+	return list(append(words, when(c.Permit, "the answer to the agent's own prompt"))...)
+}
+
+// senders lists the agents that have an event.
+func senders(kind grapnel.Kind) string {
+	var names []string
+	for _, d := range dialect.All() {
+		if slices.ContainsFunc(d.Events, func(row dialect.EventRow) bool { return row.Kind == kind || row.Failed == kind }) && d.Name != dialect.Plain().Name {
+			names = append(names, fmt.Sprintf("[%s](agents/%s.md)", d.Title, d.Name))
+		}
+	}
+	return list(names...)
+}
+
+// settingsTable describes the settings with which an agent runs grapnel-hook.
+func settingsTable(t *testing.T, a *install.Agent) string {
+	t.Helper()
+	file := func(scope install.Scope, env map[string]string) string {
+		base := map[install.Scope]string{install.User: "/HOME", install.Project: "/PROJECT", install.Managed: "/"}[scope]
+		name, err := a.Settings(scope, base, func(name string) string { return env[name] })
+		if errors.Is(err, install.ErrUsage) {
+			return "-"
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		return code(strings.NewReplacer("/HOME/", "~/", "/PROJECT/", "", "/MOVED", "$"+a.Setup.MovedBy).Replace(name))
+	}
+	const command = "/path/to/grapnel-hook"
+	installed := install.Hook{Program: command, ID: "TOKEN"}.Command(*a, "EVENT")
+	setup := a.Setup
+	plugin := setup.Shape == dialect.ShapePlugin
+	place := "settings"
+	switch {
+	case setup.Shape == dialect.ShapeFiles:
+		place = "directory of hooks"
+	case plugin && len(setup.Edits) == 0:
+		place = "plugin"
+	case setup.Own:
+		place = "file of hooks"
+	}
+	rows := [][]string{
+		{"name on command lines", list(code(a.Name), strings.Join(codes(a.Aliases), ", "))},
+		{place + ", `--scope user`", file(install.User, nil)},
+		{place + ", `--scope project`", file(install.Project, nil)},
+		{place + ", `--scope managed`", file(install.Managed, nil)},
+	}
+	add := func(what, is string) { rows = append(rows, []string{what, is}) }
+	switch {
+	case setup.Shape == dialect.ShapeFiles:
+		add("the files in it", "one program per event, with the first unused name: "+strings.ReplaceAll(strings.Join(codes(setup.Files), ", "), "$event", "EVENT"))
+	case plugin && len(setup.Edits) == 0 || setup.Own:
+		add("other content", "none: it is written and removed as a whole")
+	default:
+		add("comments in the settings", map[bool]string{true: "kept", false: "not accepted by the agent, refused by `grapnel install`"}[setup.Comments])
+	}
+	if plugin {
+		if len(setup.Edits) > 0 {
+			add("the plugin", code("plugins/"+a.Name+"/grapnel")+" below Grapnel's state")
+		}
+		add("command of the plugin", code(command+" "+a.Name+" --id TOKEN --serve"))
+		add("how long the plugin waits", setup.Deadline.String())
+	} else {
+		add("the command in "+map[bool]string{true: "it", false: "them"}[setup.Own], code(installed))
+		if setup.Unit == 0 && setup.Shape != dialect.ShapeFiles {
+			add("how long the agent waits", "not configurable; Grapnel answers within "+fmt.Sprintf("%v", install.DefaultTimeout))
+		} else if setup.Unit != 0 {
+			add("how long the agent waits", fmt.Sprintf("%v", install.DefaultTimeout))
+		}
+		if setup.AskTimeout > 0 {
+			var names []string
+			for i := range a.Events {
+				if row := &a.Events[i]; contractOf(row).Permit && !row.Never {
+					names = append(names, code(row.Native))
+				}
+			}
+			add("the same at "+list(names...), fmt.Sprintf("%v, so that a person can decide; Grapnel itself has [55 s](../bad-input.md)", setup.AskTimeout))
+		}
+	}
+	if moved := a.Setup.MovedBy; moved != "" {
+		rows = slices.Insert(rows, 2, []string{"the same with `" + moved + "` set", file(install.User, map[string]string{moved: "/MOVED"})})
+	}
+	for _, ev := range a.Events {
+		if ev.Wait > 0 {
+			what := "the same at " + code(ev.Native)
+			if plugin || setup.Unit == 0 {
+				what = "how long the agent waits at " + code(ev.Native)
+			}
+			add(what, fmt.Sprintf("%v", ev.Wait))
+		}
+	}
+	failClosed := "not supported: the agent continues without an answer"
+	if a.Setup.Late != "" {
+		failClosed = "not supported: the agent " + a.Setup.Late
+	}
+	if plugin || strings.Contains(a.Setup.Entry, "$closed") {
+		var names []string
+		for _, ev := range a.Events {
+			if ev.Closed {
+				names = append(names, code(ev.Native))
+			}
+		}
+		failClosed = "at " + list(names...)
+		if since := a.Setup.ClosedSince; since != "" {
+			failClosed = fmt.Sprintf("from %s on, %s", since, failClosed)
+		}
+	}
+	return table([]string{"property", a.Title}, append(rows, []string{"`--fail-closed`", failClosed}))
+}
+
+func codes(words []string) []string {
+	var list []string
+	for _, word := range words {
+		list = append(list, code(word))
+	}
+	return list
+}
+
+// agentEvents lists the events of an agent with the parts of a verdict that it supports, and
+// those that the event permits but the agent does not support.
+func agentEvents(d *dialect.Dialect) string {
+	var rows [][]string
+	for i := range d.Events {
+		row := &d.Events[i]
+		kinds := code(row.Kind)
+		if row.Failed != "" {
+			kinds += ", " + code(row.Failed) + " when the tool failed"
+		}
+		rows = append(rows, []string{code(row.Native), kinds, supportedParts(row), unsupportedParts(row), installed(row)})
+	}
+	return table([]string{"event of the agent", "name in a policy", "supported", "unsupported", "installed"}, rows)
+}
+
+func contractOf(row *dialect.EventRow) *grapnel.Contract {
+	if row.Contract != nil {
+		return row.Contract
+	}
+	if c, ok := grapnel.ContractOf(row.Kind); ok {
+		return &c
+	}
+	return &grapnel.Contract{Kind: row.Kind}
+}
+
+func supportedParts(row *dialect.EventRow) string {
+	can := row.Permits()
+	changed := ""
+	if len(can.Change) > 0 {
+		var fields []string
+		for _, f := range can.Change {
+			fields = append(fields, code(f))
+		}
+		changed = "change of " + strings.Join(fields, " and ")
+		if can.Beside != grapnel.None {
+			changed += " (only together with " + can.Beside.String() + ")"
+		}
+	}
+	return list(when(can.Block, "block"), when(can.Ask, "ask"), when(can.Allow, "allow"), when(can.Halt, "halt"),
+		when(can.Context, "context"), changed, when(can.Message, "message"))
+}
+
+func unsupportedParts(row *dialect.EventRow) string {
+	c, can := contractOf(row), row.Permits()
+	words := []string{
+		when(c.Blocks != grapnel.BlockingNothing && !can.Block, "block"),
+		when(c.Permit && !can.Ask, "ask"),
+		when(c.Permit && !can.Allow, "allow"),
+		when(c.Context && !can.Context, "context"),
+	}
+	for _, change := range c.Changes {
+		words = append(words, when(!slices.Contains(can.Change, change.Field), "change of "+code(change.Field)))
+	}
+	return list(words...)
+}
+
+func installed(row *dialect.EventRow) string {
+	budget := ""
+	if row.Budget > 0 {
+		budget = fmt.Sprintf("; all hooks together have %v", row.Budget.Round(100*time.Millisecond))
+	}
+	since := ""
+	if row.Since != "" {
+		since = fmt.Sprintf(", from %s on", row.Since)
+	}
+	if row.Install {
+		return "yes" + since + budget
+	}
+	if row.Never {
+		return "never: " + row.Why + budget
+	}
+	return "when a policy listens" + since + ": " + row.Why + budget
+}
+
+func agentTools(d *dialect.Dialect) string {
+	var rows [][]string
+	for _, tool := range d.Tools {
+		var facts []string
+		for _, fact := range tool.Facts {
+			field := strings.TrimPrefix(string(fact.Field), "tool.")
+			if fact.Use != "" {
+				field += " it " + map[grapnel.Use]string{grapnel.UseRead: "reads", grapnel.UseWrite: "writes"}[fact.Use]
+			}
+			facts = append(facts, field+": "+code(strings.ReplaceAll(strings.TrimPrefix(fact.At, "/"), "/", ".")))
+		}
+		rows = append(rows, []string{code(tool.Native), string(tool.Class), list(facts...)})
+	}
+	return table([]string{"tool", "class", "input members that rules read"}, rows)
+}
