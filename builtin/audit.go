@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/shorten"
+	"github.com/grapnel-dev/grapnel/internal/wording"
 )
 
 // An Entry is one line of an audit: an event and its decision. It contains no prompts, inputs,
@@ -74,4 +74,4 @@ func timeOf(ev *grapnel.Event) time.Time {
 }
 
 // short cuts an extremely long name, which keeps lines short.
-func short(name string) string { return shorten.To(name, 256) }
+func short(name string) string { return wording.Shorten(name, 256) }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
-	"github.com/grapnel-dev/grapnel/internal/shorten"
+	"github.com/grapnel-dev/grapnel/internal/wording"
 )
 
 // A Message is one turn of a conversation.
@@ -157,9 +157,9 @@ const (
 func Prompts(_ context.Context, _ *grapnel.Event, q Question) (string, error) {
 	var lines []string
 	for line := range strings.Lines(q.Transcript) {
-		text, ok := strings.CutPrefix(strings.TrimSpace(line), "user: ")
-		if text = strings.TrimSpace(text); ok && text != "" && len(lines) < maxPrompts {
-			lines = append(lines, "- "+shorten.To(text, maxPrompt))
+		prompt, ok := strings.CutPrefix(strings.TrimSpace(line), "user: ")
+		if prompt = strings.TrimSpace(prompt); ok && prompt != "" && len(lines) < maxPrompts {
+			lines = append(lines, "- "+wording.Shorten(prompt, maxPrompt))
 		}
 	}
 	return strings.Join(lines, "\n"), nil

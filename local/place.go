@@ -15,7 +15,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/home"
 	"github.com/grapnel-dev/grapnel/internal/installation"
 	"github.com/grapnel-dev/grapnel/internal/policy/match"
-	"github.com/grapnel-dev/grapnel/internal/stamp"
 	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/load"
@@ -133,15 +132,15 @@ func (p Place) Files(named []string, dirs []Dir) []load.File {
 }
 
 // Stamps returns the stamps of all files that determine the policies in force.
-func (p Place) Stamps(files []load.File) stamp.Stamps {
-	all := []stamp.File{{Path: string(p.Trusts())}, {Path: p.Snapshots()}, {Path: p.Pause()}, {Path: p.Off()}}
+func (p Place) Stamps(policies []load.File) files.Stamps {
+	all := []files.Stamped{{Path: string(p.Trusts())}, {Path: p.Snapshots()}, {Path: p.Pause()}, {Path: p.Off()}}
 	if p.Managed != "" {
-		all = append(all, stamp.File{Path: p.GroupsFile()}) // the directory is the one of the managed policies
+		all = append(all, files.Stamped{Path: p.GroupsFile()}) // the directory is the one of the managed policies
 	}
-	for _, f := range files {
-		all = append(all, stamp.File{Path: f.Path, Root: f.Root})
+	for _, f := range policies {
+		all = append(all, files.Stamped{Path: f.Path, Root: f.Root})
 	}
-	return stamp.Of(all...)
+	return files.StampsOf(all...)
 }
 
 // HasPolicy reports whether a managed policy, the user's policy or a named policy exists.

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/room"
+	"github.com/grapnel-dev/grapnel/internal/files"
 )
 
 // Each session has a file with its root, sessions/XX/REST, where XXREST is the digest of the
@@ -61,8 +61,8 @@ func (p Place) sessionRoot(ev *grapnel.Event, cwd string, keep bool) (root, erro
 	}
 	stored, err := p.keepRoot(name, kept, now)
 	if err != nil {
-		room.Refuse(p.refusals(), now)
-		if errors.Is(err, room.ErrFull) {
+		files.Refuse(p.refusals(), now)
+		if errors.Is(err, files.ErrFull) {
 			err = fmt.Errorf("too many sessions were active in the last %d days", rootIdle/(24*time.Hour))
 		}
 		return kept, fmt.Errorf("cannot store the root of this session, so a project's policy applies only while the agent is in the project's directory: %w", err)
@@ -120,9 +120,9 @@ func (p Place) keepRoot(name string, found root, now time.Time) (root, error) {
 	return found, os.Rename(f.Name(), name) // the file system has no links, or the file contains no valid root
 }
 
-// makeRoom removes unused roots of a directory; see [room.Make].
+// makeRoom removes unused roots of a directory; see [files.MakeRoom].
 func makeRoom(dir string, now time.Time) error {
-	return room.Make(dir, rootsPerDir, func(name string, info fs.FileInfo) bool {
+	return files.MakeRoom(dir, rootsPerDir, func(name string, info fs.FileInfo) bool {
 		limit := rootIdle + rootRefresh
 		if strings.HasPrefix(info.Name(), rootTemporary) {
 			limit = rootRefresh // the writing process was killed
@@ -145,7 +145,7 @@ func (p Place) refusals() string { return filepath.Join(p.sessions(), "refused")
 // be stored, and the time of the last one. The project policies of such a session no longer apply
 // when its agent leaves the directory.
 func (p Place) RootsRefused(now time.Time) (events int, last time.Time) {
-	return room.Refusals(p.refusals(), now)
+	return files.Refusals(p.refusals(), now)
 }
 
 // sessionKey returns the digest of an agent's name and the ID of a session.

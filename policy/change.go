@@ -9,10 +9,10 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/policy/prefilter"
 	"github.com/grapnel-dev/grapnel/internal/policy/yaml"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
+	"github.com/grapnel-dev/grapnel/internal/wording"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -379,9 +379,9 @@ func (p *fileParser) field(n *yaml.Node) grapnel.Field {
 		for i, f := range known {
 			names[i] = string(f)
 		}
-		hint := nearest.Hint(n.Text, names)
+		hint := wording.Nearest(n.Text, names)
 		if n.Text == "tool.cmd" {
-			hint = nearest.Hint("tool.command", names)
+			hint = wording.Nearest("tool.command", names)
 		}
 		if i := slices.IndexFunc(known, func(f grapnel.Field) bool {
 			return strings.HasPrefix(n.Text, string(f)+".") && !slices.Contains(hasPlaces, f)

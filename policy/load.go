@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/policy/yaml"
+	"github.com/grapnel-dev/grapnel/internal/wording"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/systems"
 )
@@ -46,7 +46,7 @@ func (p *fileParser) loads(n *yaml.Node) []policyfile.LoadFrom {
 func (p *fileParser) format(n *yaml.Node) policyfile.Word {
 	w := p.word(n)
 	if w.Text != "" && !slices.Contains(systems.Names, w.Text) {
-		p.fail(n, cmp.Or(nearest.Hint(w.Text, systems.Names), "valid values: "+strings.Join(systems.Names, ", ")), "unknown format %q", w.Text)
+		p.fail(n, cmp.Or(wording.Nearest(w.Text, systems.Names), "valid values: "+strings.Join(systems.Names, ", ")), "unknown format %q", w.Text)
 	}
 	return w
 }

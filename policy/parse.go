@@ -16,10 +16,10 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/glob"
 	"github.com/grapnel-dev/grapnel/internal/loss"
-	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/policy/match"
 	"github.com/grapnel-dev/grapnel/internal/policy/prefilter"
 	"github.com/grapnel-dev/grapnel/internal/policy/yaml"
+	"github.com/grapnel-dev/grapnel/internal/wording"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/shell"
 	"github.com/grapnel-dev/grapnel/systems"
@@ -482,7 +482,7 @@ func eventHint(name string) string {
 	slices.SortStableFunc(names, func(a, b string) int { // of equally similar names, the one of a single agent is the worse hint
 		return slices.IndexFunc(Kinds(a), grapnel.Kind.Native) - slices.IndexFunc(Kinds(b), grapnel.Kind.Native)
 	})
-	if hint := nearest.Hint(strings.NewReplacer("-", ".", "_", ".").Replace(name), names); hint != "" {
+	if hint := wording.Nearest(strings.NewReplacer("-", ".", "_", ".").Replace(name), names); hint != "" {
 		return hint
 	}
 	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return r < 'a' || r > 'z' })
@@ -582,7 +582,7 @@ func (p *fileParser) boolean(n *yaml.Node) bool {
 
 func (p *fileParser) oneOf(n *yaml.Node, words ...string) string {
 	if !slices.Contains(words, n.Text) {
-		p.fail(n, nearest.Hint(n.Text, words), "want one of %s, not %q", strings.Join(words, ", "), n.Text)
+		p.fail(n, wording.Nearest(n.Text, words), "want one of %s, not %q", strings.Join(words, ", "), n.Text)
 	}
 	return n.Text
 }
@@ -712,7 +712,7 @@ func (p *fileParser) speaks(n *yaml.Node) string {
 	}
 	d, ok := dialect.Find(n.Text)
 	if !ok || d.WriteEvent == nil {
-		p.fail(n, nearest.Hint(n.Text, known), "unknown hook format %q: use one of %s", n.Text, strings.Join(known, ", "))
+		p.fail(n, wording.Nearest(n.Text, known), "unknown hook format %q: use one of %s", n.Text, strings.Join(known, ", "))
 		return ""
 	}
 	return d.Name
@@ -856,7 +856,7 @@ func (p *fileParser) agent(n *yaml.Node) {
 	for _, d := range dialect.All() {
 		known = append(known, d.Aliases...)
 	}
-	if hint := nearest.Hint(n.Text, known); hint != "" {
+	if hint := wording.Nearest(n.Text, known); hint != "" {
 		p.fail(n, hint, "unknown agent %q", n.Text)
 	}
 }

@@ -7,10 +7,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/policy/prefilter"
 	"github.com/grapnel-dev/grapnel/internal/policy/redact"
 	"github.com/grapnel-dev/grapnel/internal/policy/yaml"
+	"github.com/grapnel-dev/grapnel/internal/wording"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -107,7 +107,7 @@ func (p *fileParser) dropped(n *yaml.Node) {
 	}
 	if !strings.HasPrefix(n.Text, "/") {
 		if !slices.Contains(fields, n.Text) {
-			hint := nearest.Hint(n.Text, fields)
+			hint := wording.Nearest(n.Text, fields)
 			if hint == "" {
 				hint = fmt.Sprintf("use %s, or a JSON pointer such as /input/session/user", strings.Join(fields, ", "))
 			}

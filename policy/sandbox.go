@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/policy/yaml"
+	"github.com/grapnel-dev/grapnel/internal/wording"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -45,7 +45,7 @@ func (p *fileParser) sandboxPath(n *yaml.Node) string {
 	case strings.HasPrefix(name, "~") && word != "~":
 		p.fail(n, "write the whole path", "%q: only ~ is replaced by a home directory", name)
 	case strings.ContainsAny(word, "{}") && word != policyfile.ProjectRoot && word != "{cwd}":
-		p.fail(n, nearest.Hint(word, []string{policyfile.ProjectRoot, "{cwd}"}), "%q: only {root} and {cwd} are replaced, at the beginning", name)
+		p.fail(n, wording.Nearest(word, []string{policyfile.ProjectRoot, "{cwd}"}), "%q: only {root} and {cwd} are replaced, at the beginning", name)
 	case strings.HasPrefix(word, "{") && slices.Contains(strings.Split(name, "/"), ".."):
 		p.fail(n, "", "%q: a path that begins with %s must stay below it", name, word)
 	}

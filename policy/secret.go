@@ -8,10 +8,10 @@ import (
 	"slices"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/policy/match"
 	"github.com/grapnel-dev/grapnel/internal/policy/secret"
 	"github.com/grapnel-dev/grapnel/internal/policy/yaml"
+	"github.com/grapnel-dev/grapnel/internal/wording"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -94,7 +94,7 @@ func (p *fileParser) knownIDs(s *policyfile.Secrets) {
 			continue
 		}
 		if ok := slices.ContainsFunc(known, func(id string) bool { ok, _ := path.Match(w.Text, id); return ok }); !ok {
-			p.errs = append(p.errs, &policyfile.Error{File: p.file, Line: w.Line, Col: w.Col, Msg: fmt.Sprintf("unknown rule for secrets %q", w.Text), Hint: nearest.Hint(w.Text, known)})
+			p.errs = append(p.errs, &policyfile.Error{File: p.file, Line: w.Line, Col: w.Col, Msg: fmt.Sprintf("unknown rule for secrets %q", w.Text), Hint: wording.Nearest(w.Text, known)})
 		}
 	}
 }

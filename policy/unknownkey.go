@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/policy/match"
 	"github.com/grapnel-dev/grapnel/internal/policy/yaml"
+	"github.com/grapnel-dev/grapnel/internal/wording"
 	"github.com/grapnel-dev/grapnel/systems"
 )
 
@@ -132,7 +132,7 @@ func keyHint(word, what string, known []string) string {
 		return fmt.Sprintf(writeServer, lower)
 	case what == "a hook" && inMatch(lower):
 		return fmt.Sprintf("write it below `match`: `match: {%s: ...}`", lower)
-	case what == "a hook" && nearest.Word(word, known) == "" && inMatch(single):
+	case what == "a hook" && wording.NearestWord(word, known) == "" && inMatch(single):
 		return fmt.Sprintf("write it below `match`: `match: {%s: [...]}`", single)
 	case what == "match" && slices.Contains(keysOfHooks, lower):
 		return fmt.Sprintf("`%s` is a key of the hook: write it next to `match`", lower)
@@ -141,7 +141,7 @@ func keyHint(word, what string, known []string) string {
 	case what == "the policy" && Kinds(word) != nil:
 		return fmt.Sprintf("write `hooks:` and an entry `- {name: ..., on: %s, ...}`", word)
 	}
-	return cmp.Or(nearest.Hint(word, known), "valid keys: "+strings.Join(known, ", "))
+	return cmp.Or(wording.Nearest(word, known), "valid keys: "+strings.Join(known, ", "))
 }
 
 // hookFileOf returns the agent whose hook file a user gives as a policy, such as Claude Code with

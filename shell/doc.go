@@ -39,4 +39,19 @@
 // conditions, no globs, no other files. It does not look into other programs and scripts that a
 // line runs. It reads the outermost line as Bash does. If Zsh or a POSIX shell would read a text
 // differently, and the difference could hide a command, Script.Unknown has an entry for it.
+//
+// # Where to start
+//
+//	script.go, walk.go     Parse: from the tree of the syntax to the commands, in order
+//	word.go, value.go      words, variables, and the readings of a computed word
+//	run.go, call.go        a command that runs other commands: wrappers, functions, aliases
+//	programs.go, table.go  how each program reads its words; does.go for options that run something
+//	files.go, deletes.go   what a command does with files; redirect.go for > and <
+//	past.go, written.go    what earlier lines of a session changed
+//	code*.go, deed.go      code in other languages; powershell.go, powerflow.go for Windows
+//	database.go, git.go    databases, git; npm.go, makefile.go for scripts of projects
+//	pattern.go, term.go    Compile and Match; allow.go and may.go for the two careful answers
+//
+// Rules that use the package are in package policy and in internal/policy/match. Package shell is no
+// API: the folder is here to be found, and its names may change in each version.
 package shell

@@ -9,7 +9,7 @@ import (
 	"cmp"
 	"strings"
 
-	"github.com/grapnel-dev/grapnel/internal/nearest"
+	"github.com/grapnel-dev/grapnel/internal/wording"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	claude "github.com/grapnel-dev/grapnel/systems/claude/hookfile"
 	flyto "github.com/grapnel-dev/grapnel/systems/flyto/hookfile"
@@ -54,7 +54,7 @@ func Events() []hookfiles.Event {
 func Import(name string, paths []string, parse hookfiles.ParseFunc) (*hookfiles.Imported, error) {
 	f := Find(name)
 	if f == nil {
-		return nil, &policyfile.Error{File: name, Msg: "unknown format", Hint: cmp.Or(nearest.Hint(name, Names), "valid values: "+strings.Join(Names, ", "))}
+		return nil, &policyfile.Error{File: name, Msg: "unknown format", Hint: cmp.Or(wording.Nearest(name, Names), "valid values: "+strings.Join(Names, ", "))}
 	}
 	return f.Import(paths, parse)
 }

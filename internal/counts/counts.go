@@ -2,7 +2,7 @@
 // memory.
 //
 // Each value has an owner, usually a session, and each owner has a share. No owner can remove what
-// another one stored. If a share is full, a new value is refused with [room.ErrFull].
+// another one stored. If a share is full, a new value is refused with [files.ErrFull].
 package counts
 
 import (
@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/internal/room"
+	"github.com/grapnel-dev/grapnel/internal/files"
 )
 
 // The limits, here and in a Spool.
@@ -24,7 +24,7 @@ const (
 
 // Full returns the error for a share that has MaxKeys values.
 func Full() error {
-	return fmt.Errorf("%w: %d values are stored for this session or hook, which is the maximum", room.ErrFull, MaxKeys)
+	return fmt.Errorf("%w: %d values are stored for this session or hook, which is the maximum", files.ErrFull, MaxKeys)
 }
 
 // Memory keeps values in memory. The zero value is ready to use, and safe for concurrent use.

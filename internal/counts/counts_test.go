@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/internal/counts"
-	"github.com/grapnel-dev/grapnel/internal/room"
+	"github.com/grapnel-dev/grapnel/internal/files"
 )
 
 func add(m *counts.Memory, owner, key string, size int) error {
@@ -24,7 +24,7 @@ func TestMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := add(m, "o", "more", 1); !errors.Is(err, room.ErrFull) {
+	if err := add(m, "o", "more", 1); !errors.Is(err, files.ErrFull) {
 		t.Errorf("%v, want that the share is full", err)
 	}
 	if err := errors.Join(add(m, "o", "7", 2), add(m, "p", "more", 1)); err != nil {

@@ -2,6 +2,7 @@
 // replaced while they are read, or no file at all.
 //
 // read.go reads regular files up to a limit and names errors for people, write.go replaces a file at
-// once, lock.go locks between processes, owner_unix.go tells who can change a file, and digest.go names
-// a content. Home directories are in package home, directories with a bounded number of files in room.
+// once, lock.go locks between processes, owner_unix.go tells who can change a file, digest.go names a
+// content, stamp.go notices a change without reading, and room.go bounds a directory of state. Home
+// directories are in package home.
 package files

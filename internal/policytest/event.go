@@ -19,7 +19,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/internal/sample"
 	"github.com/grapnel-dev/grapnel/internal/seam"
-	"github.com/grapnel-dev/grapnel/internal/shorten"
+	"github.com/grapnel-dev/grapnel/internal/wording"
 )
 
 // String returns a short description of the event. It is the name of a test without a name.
@@ -31,7 +31,7 @@ func (e *Event) String() string {
 	var words []string
 	add := func(texts ...string) {
 		for _, text := range texts {
-			if text = shorten.To(inWords(text), 80); text != "" {
+			if text = wording.Shorten(inWords(text), 80); text != "" {
 				words = append(words, text)
 			}
 		}

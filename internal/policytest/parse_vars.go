@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/policy/yaml"
+	"github.com/grapnel-dev/grapnel/internal/wording"
 )
 
 func (p *parser) variables(n *yaml.Node) {
@@ -83,7 +83,7 @@ func (p *parser) misspelt(tests *yaml.Node) {
 			continue
 		}
 		for _, name := range names {
-			if nearest.Word(name, []string{mine}) != "" && !slices.Contains(p.vars, "${"+name+"}") {
+			if wording.NearestWord(name, []string{mine}) != "" && !slices.Contains(p.vars, "${"+name+"}") {
 				p.fail(found[name], fmt.Sprintf("did you mean ${%s}? Write $${%s} for a variable of the shell", mine, name), "${%s} is not a variable of this file, and its variable ${%s} is never used", name, mine)
 			}
 		}

@@ -21,8 +21,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/approval"
 	"github.com/grapnel-dev/grapnel/internal/counts"
 	"github.com/grapnel-dev/grapnel/internal/dryrun"
-	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/noop"
+	"github.com/grapnel-dev/grapnel/internal/wording"
 	"github.com/grapnel-dev/grapnel/policy/load"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/process"
@@ -142,7 +142,7 @@ func (s *stage) set(t *Test) error {
 }
 
 func didYouMean(word string, known []string) string {
-	if near := nearest.Word(word, known); near != "" {
+	if near := wording.NearestWord(word, known); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
 	}
 	return ""

@@ -16,8 +16,8 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/policy/yaml"
 	"github.com/grapnel-dev/grapnel/internal/policy/yaml/layout"
-	"github.com/grapnel-dev/grapnel/internal/shorten"
 	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/internal/wording"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -176,10 +176,10 @@ func (r *Recorder) draft(e *spool.Entry, sanitized *sanitizedEvent, before []ear
 // title names a test: the event, its result, and the last of the events before it.
 func (r *Recorder) title(e *spool.Entry, sanitized *sanitizedEvent, before []earlierEvent) string {
 	if len(before) == 0 {
-		return shorten.To(sanitized.String(), 64) + " " + r.outcome(e)
+		return wording.Shorten(sanitized.String(), 64) + " " + r.outcome(e)
 	}
 	const half = 32
-	return shorten.To(sanitized.String(), half) + " " + r.outcome(e) + " after " + shorten.To(before[len(before)-1].String(), half)
+	return wording.Shorten(sanitized.String(), half) + " " + r.outcome(e) + " after " + wording.Shorten(before[len(before)-1].String(), half)
 }
 
 // unique returns a name that no other test has. was is a name that becomes free.

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/shorten"
 	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/internal/wording"
 )
 
 // A Class is the kind of a difference between the recorded and the new result.
@@ -236,8 +236,8 @@ func (r *Report) finish(opts *Options, players []*player) {
 func compare(s *scene, then, now *played, values bool) *Difference {
 	was, is := strictness(&then.Record), strictness(&now.Record)
 	example := Example{
-		ID: shorten.To(s.entry.ID, maxName), Time: s.entry.Time, Agent: shorten.To(s.entry.Agent, maxName), Session: shorten.To(s.entry.Session, maxName),
-		Event: shorten.To(s.entry.Event, maxName), Tool: shorten.To(s.entry.Tool, maxName),
+		ID: wording.Shorten(s.entry.ID, maxName), Time: s.entry.Time, Agent: wording.Shorten(s.entry.Agent, maxName), Session: wording.Shorten(s.entry.Session, maxName),
+		Event: wording.Shorten(s.entry.Event, maxName), Tool: wording.Shorten(s.entry.Tool, maxName),
 	}
 	d := &Difference{Then: was, Now: is, Count: 1}
 	switch {
@@ -339,7 +339,7 @@ func behind(r *grapnel.Record) []Rule {
 	var rules []Rule
 	for i := range r.Hooks {
 		h := &r.Hooks[i]
-		rule := Rule{shorten.To(h.Name, maxName), shorten.To(h.Source, maxName), h.Line}
+		rule := Rule{wording.Shorten(h.Name, maxName), wording.Shorten(h.Source, maxName), h.Line}
 		if len(rules) < maxRules && decides(h) && (most > grapnel.None && h.Decision == most || h.Halt || r.Decision <= grapnel.Allow && len(h.Changed) > 0) && !slices.Contains(rules, rule) {
 			rules = append(rules, rule)
 		}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/internal/shorten"
 	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/internal/wording"
 )
 
 // A Cause is the reason why a Record cannot be evaluated.
@@ -181,7 +181,7 @@ func short(text string) string {
 	if len(text) > maxMasked { // longer texts are too expensive to mask
 		text = text[:maxMasked]
 	}
-	return shorten.To(strings.Join(strings.Fields(spool.Mask(text)), " "), maxText)
+	return wording.Shorten(strings.Join(strings.Fields(spool.Mask(text)), " "), maxText)
 }
 
 // maxMasked is the maximum number of bytes of a text that are masked before it is cut.

@@ -12,7 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/approval"
 	"github.com/grapnel-dev/grapnel/internal/counts"
-	"github.com/grapnel-dev/grapnel/internal/shorten"
+	"github.com/grapnel-dev/grapnel/internal/wording"
 	"github.com/grapnel-dev/grapnel/policy/load"
 )
 
@@ -243,7 +243,7 @@ func (s *Stage) note(r *Report, sc *scene) {
 				c.known[source] = known
 			}
 		}
-		source = shorten.To(source, maxName)
+		source = wording.Shorten(source, maxName)
 		if _, counted := r.gone[source]; !known && (counted || len(r.gone) < maxSources) {
 			r.gone[source]++
 		}

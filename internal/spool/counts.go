@@ -11,7 +11,6 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/counts"
 	"github.com/grapnel-dev/grapnel/internal/files"
-	"github.com/grapnel-dev/grapnel/internal/room"
 )
 
 // Counts are small files: counts/XX/OWNER/KEY, where XXOWNER and KEY are digests. The modification time of
@@ -24,7 +23,7 @@ const (
 	countsDir    = "counts"
 	countsLock   = "counts.lock"
 	countsFresh  = "counts.new"     // temporary file that is renamed to the file of a key
-	countsFull   = "counts.refused" // see room.Refuse
+	countsFull   = "counts.refused" // see files.Refuse
 	ownersPerDir = 256              // 65,536 owners in total
 )
 
@@ -32,7 +31,7 @@ const (
 // result at least for the duration that change returns, at most [counts.MaxAge]. If change returns nil,
 // the value stays. No other process counts at the same time.
 //
-// An error means that nothing was stored. It is a [room.ErrFull] if the share of the owner is full. An
+// An error means that nothing was stored. It is a [files.ErrFull] if the share of the owner is full. An
 // unreadable value is an error once, and is then removed, so that it does not block the key forever.
 func (s *Spool) Count(owner, key string, change func(kept []byte) (now []byte, keep time.Duration)) (err error) {
 	defer func() {
@@ -65,8 +64,8 @@ func (s *Spool) Count(owner, key string, change func(kept []byte) (now []byte, k
 	case kept == nil:
 		now := time.Now()
 		if err := countRoom(filepath.Dir(name), now); err != nil {
-			if errors.Is(err, room.ErrFull) {
-				room.Refuse(s.path(countsFull), now)
+			if errors.Is(err, files.ErrFull) {
+				files.Refuse(s.path(countsFull), now)
 			}
 			return err
 		}
@@ -77,7 +76,7 @@ func (s *Spool) Count(owner, key string, change func(kept []byte) (now []byte, k
 // CountsRefused returns how many values found no room in the last seven days, and the time of the last
 // one, in the Spool of a directory.
 func CountsRefused(dir string, now time.Time) (n int, last time.Time) {
-	return room.Refusals(filepath.Join(dir, countsFull), now)
+	return files.Refusals(filepath.Join(dir, countsFull), now)
 }
 
 // Counted returns the value that [Spool.Count] has stored for a key, or nil. It changes nothing.
@@ -131,7 +130,7 @@ func countRoom(share string, now time.Time) error {
 		if err := os.MkdirAll(all, 0o700); err != nil {
 			return err
 		}
-		err := room.Make(all, ownersPerDir, func(name string, info fs.FileInfo) bool { return info.IsDir() && shareIsOver(name, info, now) })
+		err := files.MakeRoom(all, ownersPerDir, func(name string, info fs.FileInfo) bool { return info.IsDir() && shareIsOver(name, info, now) })
 		if err != nil {
 			return err
 		}

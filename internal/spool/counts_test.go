@@ -12,7 +12,6 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/counts"
 	"github.com/grapnel-dev/grapnel/internal/files"
-	"github.com/grapnel-dev/grapnel/internal/room"
 )
 
 func TestBlocked(t *testing.T) {
@@ -144,7 +143,7 @@ func TestShareIsFull(t *testing.T) {
 	more := func(owner string) error {
 		return s.Count(owner, "more", func([]byte) ([]byte, time.Duration) { return []byte("1"), time.Hour })
 	}
-	if err := more("o"); !errors.Is(err, room.ErrFull) {
+	if err := more("o"); !errors.Is(err, files.ErrFull) {
 		t.Errorf("%v, want that the share is full", err)
 	}
 	if was := count(t, s, "a", "2"); was != "1" {

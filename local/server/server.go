@@ -38,11 +38,11 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/approval"
 	"github.com/grapnel-dev/grapnel/internal/ask"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/late"
 	"github.com/grapnel-dev/grapnel/internal/pause"
 	"github.com/grapnel-dev/grapnel/internal/remote"
 	"github.com/grapnel-dev/grapnel/internal/spool"
-	"github.com/grapnel-dev/grapnel/internal/stamp"
 	"github.com/grapnel-dev/grapnel/internal/wire"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/outbound"
@@ -108,7 +108,7 @@ type loaded struct {
 	records *spool.Spool
 	names   map[string]bool // full names of the hooks
 	files   []load.File
-	stamps  stamp.Stamps
+	stamps  files.Stamps
 	at      time.Time
 	steady  bool
 }

@@ -10,9 +10,9 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/files"
-	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/notice"
 	"github.com/grapnel-dev/grapnel/internal/policy/match"
+	"github.com/grapnel-dev/grapnel/internal/wording"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/shell"
@@ -202,7 +202,7 @@ func usedPacks(p *policyfile.Policy, file string, all Packs, errs *[]*policyfile
 		pack := all.find(use.Pack.Text)
 		packs = append(packs, pack)
 		if pack == nil {
-			hint := nearest.Hint(use.Pack.Text, all.Names())
+			hint := wording.Nearest(use.Pack.Text, all.Names())
 			if hint == "" {
 				hint = "valid values: " + strings.Join(all.Names(), ", ")
 				if strings.ContainsAny(use.Pack.Text, "./") {
@@ -222,7 +222,7 @@ func usedPacks(p *policyfile.Policy, file string, all Packs, errs *[]*policyfile
 		names := pack.Hooks()
 		for _, w := range named {
 			if !slices.Contains(names, w.Text) {
-				fail(w, cmp.Or(nearest.Hint(w.Text, names), fmt.Sprintf("\"grapnel hooks list --pack %s\" and docs/packs.md list its hooks", pack.Name)), "pack %q has no hook %q", pack.Name, w.Text)
+				fail(w, cmp.Or(wording.Nearest(w.Text, names), fmt.Sprintf("\"grapnel hooks list --pack %s\" and docs/packs.md list its hooks", pack.Name)), "pack %q has no hook %q", pack.Name, w.Text)
 			}
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"os"
 
 	"github.com/grapnel-dev/grapnel/internal/files"
-	"github.com/grapnel-dev/grapnel/internal/stamp"
 )
 
 // TOCTOU check: a pinned file is read before its program starts, and the program then opens the
@@ -45,7 +44,7 @@ func (p Pin) check() error {
 func (p Pin) still(seen fs.FileInfo) error {
 	now, err := os.Stat(p.Path)
 	same := seen == nil && (err != nil || now.IsDir()) ||
-		seen != nil && err == nil && os.SameFile(seen, now) && seen.Size() == now.Size() && stamp.Changed(seen).Equal(stamp.Changed(now))
+		seen != nil && err == nil && os.SameFile(seen, now) && seen.Size() == now.Size() && files.Changed(seen).Equal(files.Changed(now))
 	if same {
 		return nil
 	}

@@ -27,7 +27,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/grapnel-dev/grapnel/internal/shorten"
+	"github.com/grapnel-dev/grapnel/internal/wording"
 )
 
 //go:embed grapnel.yaml
@@ -206,14 +206,14 @@ func (d *demo) command(stdin, name string, args ...string) (string, error) {
 	return strings.TrimSuffix(string(out), "\n"), nil
 }
 
-// excerpt returns a line of a reply that begins with text, or two lines if the text needs them.
-func excerpt(text, rest string) string {
+// excerpt returns a line of a reply that begins with begin, or two lines if the text needs them.
+func excerpt(begin, rest string) string {
 	const width = 76 // of 80, beside the indent and the last "…"
-	if len(text) <= width {
-		return "  …" + shorten.To(text+rest, width)
+	if len(begin) <= width {
+		return "  …" + wording.Shorten(begin+rest, width)
 	}
-	end := strings.LastIndex(text[:width], " ")
-	return "  …" + text[:end] + "\n   " + shorten.To(text[end+1:]+rest, width)
+	end := strings.LastIndex(begin[:width], " ")
+	return "  …" + begin[:end] + "\n   " + wording.Shorten(begin[end+1:]+rest, width)
 }
 
 func median(of []float64) float64 { return slices.Sorted(slices.Values(of))[len(of)/2] }

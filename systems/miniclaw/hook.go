@@ -10,7 +10,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/builtin"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/internal/shorten"
+	"github.com/grapnel-dev/grapnel/internal/wording"
 	"github.com/grapnel-dev/grapnel/process"
 	"github.com/grapnel-dev/grapnel/systems/miniclaw/hookfile"
 )
@@ -94,7 +94,7 @@ func (s *ShellHook) spec() (grapnel.Spec, error) {
 		return grapnel.Spec{}, errors.New("the shell hook has no command")
 	}
 	d := dialect.Miniclaw()
-	name := shorten.To(s.command, 80)
+	name := wording.Shorten(s.command, 80)
 	dir, _ := os.Getwd() // without it, the program runs in the home directory
 	spec := grapnel.Spec{
 		Name: name, On: []grapnel.Kind{grapnel.ToolBefore, grapnel.ToolAfter, grapnel.ToolFailed}, OnError: d.OnError,

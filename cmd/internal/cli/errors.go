@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/internal/nearest"
+	"github.com/grapnel-dev/grapnel/internal/wording"
 )
 
 // ErrFailed ends a command with exit code 1. The command has already printed the reason.
@@ -62,7 +62,7 @@ func UnknownAgent(name string) error {
 func Nearest(name string, known []string) (near []string) {
 	known = slices.Clone(known)
 	for len(near) < 3 {
-		best := nearest.Word(name, known)
+		best := wording.NearestWord(name, known)
 		if best == "" {
 			break
 		}

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/grapnel-dev/grapnel/internal/shorten"
+	"github.com/grapnel-dev/grapnel/internal/wording"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/process"
 )
@@ -164,7 +164,7 @@ func (c *containment) note() string {
 	}
 	because := ""
 	if c.reason != "" {
-		because = " (" + shorten.To(strings.Join(strings.Fields(c.reason), " "), 500) + ")"
+		because = " (" + wording.Shorten(strings.Join(strings.Fields(c.reason), " "), 500) + ")"
 	}
 	text := fmt.Sprintf("grapnel: this command ran in a sandbox of %s%s. It could read %s; write %s; network: %s. "+
 		"If the sandbox made it fail, stay within these limits%s, or ask the user to run the command or to change the hook.",

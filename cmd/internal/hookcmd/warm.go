@@ -16,11 +16,11 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/approval"
 	"github.com/grapnel-dev/grapnel/internal/ask"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/late"
 	"github.com/grapnel-dev/grapnel/internal/pause"
 	"github.com/grapnel-dev/grapnel/internal/policy/redact"
 	"github.com/grapnel-dev/grapnel/internal/spool"
-	"github.com/grapnel-dev/grapnel/internal/stamp"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy/load"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -177,7 +177,7 @@ type warmEntry struct {
 	engine *grapnel.Engine
 	spool  *spool.Spool
 	place  local.Place
-	stamps stamp.Stamps
+	stamps files.Stamps
 	loaded time.Time
 	steady bool
 

@@ -8,8 +8,8 @@ import (
 	"sync"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/policy/expr"
+	"github.com/grapnel-dev/grapnel/internal/wording"
 )
 
 // MaxWhen is the maximum length of a `when:` expression in bytes.
@@ -179,7 +179,7 @@ func CompileExpression(key, source string) (*expr.Program, error) {
 		for _, n := range names {
 			known = append(known, n.Name)
 		}
-		if hint := nearest.Hint(wrong.Unknown, known); hint != "" {
+		if hint := wording.Nearest(wrong.Unknown, known); hint != "" {
 			wrong.Text += " (" + hint + ")"
 		}
 	}

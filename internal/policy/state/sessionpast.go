@@ -20,8 +20,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/loss"
 	"github.com/grapnel-dev/grapnel/internal/notice"
 	"github.com/grapnel-dev/grapnel/internal/policy/match"
-	"github.com/grapnel-dev/grapnel/internal/room"
-	"github.com/grapnel-dev/grapnel/internal/stamp"
 	"github.com/grapnel-dev/grapnel/shell"
 )
 
@@ -134,7 +132,7 @@ func (p *sessionPast) of(ev *grapnel.Event, scripts func() []*shell.Script) *she
 
 // changed reports whether a file may have changed since the session began.
 func (f *pastFiles) changed(info fs.FileInfo) bool {
-	return !stamp.Changed(info).Before(f.Began.Add(-coarseClock))
+	return !files.Changed(info).Before(f.Began.Add(-coarseClock))
 }
 
 // moved returns the moves and the copies that concern names in lines, in the order in which they happened.
@@ -372,7 +370,7 @@ func (r *Recorder) Mark(_ context.Context, came *grapnel.Event, v *grapnel.Verdi
 		}
 		kept = past.encode()
 		if len(kept) > maxPastBytes {
-			broken = errors.Join(broken, fmt.Errorf("%w: the session has moved too many files", room.ErrFull))
+			broken = errors.Join(broken, fmt.Errorf("%w: the session has moved too many files", files.ErrFull))
 			return before, keepPast
 		}
 		return kept, keepPast

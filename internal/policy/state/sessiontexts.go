@@ -13,7 +13,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/counts"
 	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/policy/secret"
-	"github.com/grapnel-dev/grapnel/internal/room"
 	"github.com/grapnel-dev/grapnel/shell"
 )
 
@@ -101,7 +100,7 @@ func (p *sessionPast) store(ev *grapnel.Event, texts map[string]shell.Text) erro
 			return b, keepText
 		})
 		if full {
-			err = fmt.Errorf("%w: calls of the session write too much at the same time", room.ErrFull)
+			err = fmt.Errorf("%w: calls of the session write too much at the same time", files.ErrFull)
 		}
 		errs = append(errs, err)
 	}

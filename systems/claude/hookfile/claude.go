@@ -20,9 +20,9 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/glob"
-	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/policy/match"
 	"github.com/grapnel-dev/grapnel/internal/tree"
+	"github.com/grapnel-dev/grapnel/internal/wording"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/shell"
 	"github.com/grapnel-dev/grapnel/systems/hookfiles"
@@ -159,7 +159,7 @@ func (r *reader) events(hooks *tree.Node) {
 			for _, row := range claudeCode().Events {
 				known = append(known, row.Native)
 			}
-			r.Fail(groups, at, nearest.Hint(name, known), "is not an event of Claude Code")
+			r.Fail(groups, at, wording.Nearest(name, known), "is not an event of Claude Code")
 			continue
 		case groups.Kind != tree.List:
 			r.Fail(groups, at, "", "is %s, not a list of groups", groups.Kind)
@@ -233,7 +233,7 @@ func (r *reader) handler(row *dialect.EventRow, at string, n *tree.Node, group *
 		r.Fail(n, at, "keep it in Claude Code, which runs it itself, or use a command", "a hook of the type %q %s, but Grapnel only runs commands", kind.Text, elsewhere(kind.Text))
 		return
 	case kind.Text != "command":
-		r.Fail(kind, at+".type", nearest.Hint(kind.Text, handlerTypes), "%q is not a type of hook", kind.Text)
+		r.Fail(kind, at+".type", wording.Nearest(kind.Text, handlerTypes), "%q is not a type of hook", kind.Text)
 		return
 	case !line.Is(tree.Text) || strings.TrimSpace(line.Text) == "":
 		r.Fail(n, at, "", "has no command")
@@ -354,7 +354,7 @@ func (r *reader) command(n *tree.Node, at string, texts []string) (cmd *policyfi
 	}
 	if sh := n.Get("shell"); sh != nil {
 		if which = sh.Text; which != "bash" && which != "powershell" {
-			r.Fail(sh, at+".shell", nearest.Hint(which, []string{"bash", "powershell"}), "is neither bash nor powershell")
+			r.Fail(sh, at+".shell", wording.Nearest(which, []string{"bash", "powershell"}), "is neither bash nor powershell")
 			return nil, ""
 		}
 	}
@@ -589,7 +589,7 @@ func (m *matcher) dead() (hint string) {
 		for i := range tools {
 			known = append(known, tools[i].Native)
 		}
-		if hint := nearest.Hint(name, known); hint != "" {
+		if hint := wording.Nearest(name, known); hint != "" {
 			return hint
 		}
 	}

@@ -12,9 +12,9 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/policy/match"
 	"github.com/grapnel-dev/grapnel/internal/tree"
+	"github.com/grapnel-dev/grapnel/internal/wording"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/systems/hookfiles"
 )
@@ -86,7 +86,7 @@ func (r *reader) row(n *tree.Node, at, name string) *dialect.EventRow {
 		for _, row := range flyto().Events {
 			known = append(known, row.Native)
 		}
-		r.Fail(n, at, nearest.Hint(name, known), "%q is not a type of hook", name)
+		r.Fail(n, at, wording.Nearest(name, known), "%q is not a type of hook", name)
 	}
 	return row
 }

@@ -14,9 +14,9 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/policy/match"
 	"github.com/grapnel-dev/grapnel/internal/tree"
+	"github.com/grapnel-dev/grapnel/internal/wording"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/systems/hookfiles"
 )
@@ -116,7 +116,7 @@ func (r *reader) events(hooks *tree.Node) {
 	}
 	for _, name := range hooks.Names {
 		if geminiCLI().Row(name) == nil && !slices.Contains(otherKeys, name) {
-			r.Fail(hooks.Get(name), "hooks."+name, nearest.Hint(name, known), "is not an event of Gemini CLI")
+			r.Fail(hooks.Get(name), "hooks."+name, wording.Nearest(name, known), "is not an event of Gemini CLI")
 		}
 	}
 }

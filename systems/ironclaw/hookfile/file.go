@@ -20,9 +20,9 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/files"
-	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/policy/match"
 	"github.com/grapnel-dev/grapnel/internal/tree"
+	"github.com/grapnel-dev/grapnel/internal/wording"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/systems/hookfiles"
 )
@@ -314,7 +314,7 @@ func (e *entry) point(r *reader, n *tree.Node, at string) {
 			return
 		}
 	}
-	r.fail(n, nearest.Hint(name, known), "%s: unknown point %q", at, match.Shorten(name))
+	r.fail(n, wording.Nearest(name, known), "%s: unknown point %q", at, match.Shorten(name))
 }
 
 // fail sets the reason for skipping the entry. Only the first reason is kept.
@@ -347,7 +347,7 @@ func (r *reader) rule(n *tree.Node, at string) entry {
 		case "fail_closed":
 			e.OnError = "closed"
 		default:
-			r.fail(n.Get("failure_mode"), nearest.Hint(*mode, []string{"fail_open", "fail_closed"}), "%s.failure_mode is neither fail_open nor fail_closed", at)
+			r.fail(n.Get("failure_mode"), wording.Nearest(*mode, []string{"fail_open", "fail_closed"}), "%s.failure_mode is neither fail_open nor fail_closed", at)
 		}
 	}
 	text := func(name string) string {
@@ -447,7 +447,7 @@ func (r *reader) object(n *tree.Node, what string, known ...string) bool {
 	}
 	for _, name := range n.Names {
 		if len(known) > 0 && !slices.Contains(known, name) {
-			r.note(n.Get(name), nearest.Hint(name, known), "%s: unknown field %q", what, match.Shorten(name))
+			r.note(n.Get(name), wording.Nearest(name, known), "%s: unknown field %q", what, match.Shorten(name))
 		}
 	}
 	return true

@@ -9,7 +9,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/builtin"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/internal/shorten"
+	"github.com/grapnel-dev/grapnel/internal/wording"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -34,7 +34,7 @@ func AuditLog(write func(line []byte) error) grapnel.Spec {
 			Hook  string `json:"hook"`
 			Point string `json:"point"`
 			User  string `json:"user_id"`
-		}{AuditLogName, points[ev.Kind], shorten.To(ev.Session.User, 256)})
+		}{AuditLogName, points[ev.Kind], wording.Shorten(ev.Session.User, 256)})
 		if err != nil {
 			return grapnel.Outcome{}, err
 		}

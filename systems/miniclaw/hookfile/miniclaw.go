@@ -17,10 +17,10 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/policy/match"
 	"github.com/grapnel-dev/grapnel/internal/tree"
 	"github.com/grapnel-dev/grapnel/internal/tree/toml"
+	"github.com/grapnel-dev/grapnel/internal/wording"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/systems/hookfiles"
 )
@@ -107,7 +107,7 @@ func (r *reader) section(hooks *tree.Node) {
 		i := slices.Index(known, name)
 		switch {
 		case i < 0:
-			r.Fail(list, at, nearest.Hint(name, known), "is not a list of hooks: use %s", strings.Join(known[:2], " and "))
+			r.Fail(list, at, wording.Nearest(name, known), "is not a list of hooks: use %s", strings.Join(known[:2], " and "))
 			continue
 		case list.Kind != tree.List:
 			r.Fail(list, at, "", "is %s, not a list of hooks", list.Kind)
@@ -246,7 +246,7 @@ func (m *matcher) dead() (hint string) {
 	if strings.HasPrefix(m.source, "mcp") {
 		return ""
 	}
-	return cmp.Or(nearest.Hint(m.source, known), "valid values: "+strings.Join(known, ", "))
+	return cmp.Or(wording.Nearest(m.source, known), "valid values: "+strings.Join(known, ", "))
 }
 
 // nearest returns a policy match that is at least as wide as the pattern and close to it. nil

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/policy/match"
 	"github.com/grapnel-dev/grapnel/internal/tree"
+	"github.com/grapnel-dev/grapnel/internal/wording"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/systems/hookfiles"
 )
@@ -228,7 +228,7 @@ func (r *reader) event(n *tree.Node, at, name string) *commonEvent {
 	if slices.Contains(ownEvents, plain) {
 		r.Fail(n, at, "leave it to OpenClaw", "no other agent has the event %q", name)
 	} else {
-		hint := nearest.Hint(plain, append(known, ownEvents...))
+		hint := wording.Nearest(plain, append(known, ownEvents...))
 		if strings.Contains(name, "-") {
 			hint = strings.ReplaceAll(hint, "_", "-")
 		}

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/internal/shorten"
 	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/internal/wording"
 )
 
 // A Log is the complete log: the rows of a store and the lines of a spool that were not taken in
@@ -284,7 +284,7 @@ func kept(raw []byte) (Kept, error) {
 // tornError is the error for an unreadable line, from its Entry.
 type tornError struct{ *spool.Entry }
 
-func (e tornError) Error() string { return shorten.To(e.Entry.Error, 200) }
+func (e tornError) Error() string { return wording.Shorten(e.Entry.Error, 200) }
 
 func (e tornError) Is(target error) bool { return target == spool.ErrTorn }
 

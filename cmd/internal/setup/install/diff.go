@@ -8,7 +8,7 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
-	"github.com/grapnel-dev/grapnel/internal/shorten"
+	"github.com/grapnel-dev/grapnel/internal/wording"
 )
 
 // Unified returns the difference of two versions of a file as a unified diff with three lines of
@@ -66,7 +66,7 @@ func cutLine(line string) string {
 	if len(line) <= maxBriefLine {
 		return line
 	}
-	return fmt.Sprintf("%s (%s bytes)\n", shorten.To(line, maxBriefLine), printable.Number(len(line)-1))
+	return fmt.Sprintf("%s (%s bytes)\n", wording.Shorten(line, maxBriefLine), printable.Number(len(line)-1))
 }
 
 // A part is the lines of a diff that add or remove one event.

@@ -14,8 +14,8 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/internal/replay"
-	"github.com/grapnel-dev/grapnel/internal/shorten"
 	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/internal/wording"
 )
 
 // An Item is a Record in the form in which it is displayed. It keeps the displayed parts of the
@@ -47,10 +47,10 @@ func NewItem(e *spool.Entry) *Item {
 	it := &Item{Entry: *e}
 	it.Input, it.Verdict = nil, nil
 	if e.Input != nil {
-		it.Payload = shorten.To(indented(e.Input), maxBlock)
+		it.Payload = wording.Shorten(indented(e.Input), maxBlock)
 		ev := readEvent(e)
 		it.Dir = cmp.Or(ev.Session.CWD, ev.Session.Root)
-		it.About = shorten.To(about(ev), maxLine)
+		it.About = wording.Shorten(about(ev), maxLine)
 		if ev.Tool != nil {
 			it.class = string(ev.Tool.Class)
 		}
@@ -79,7 +79,7 @@ func About(e *spool.Entry, limit int) string {
 	if e.Input == nil {
 		return ""
 	}
-	return shorten.To(about(readEvent(e)), limit)
+	return wording.Shorten(about(readEvent(e)), limit)
 }
 
 // readEvent returns the event of a Record, or its readable part if it is damaged or truncated.
@@ -211,7 +211,7 @@ func changesOf(e *spool.Entry, ev *grapnel.Event) []Diff {
 
 // difference compares two texts line by line.
 func difference(before, after string) []string {
-	before, after = shorten.To(before, maxBlock/4), shorten.To(after, maxBlock/4)
+	before, after = wording.Shorten(before, maxBlock/4), wording.Shorten(after, maxBlock/4)
 	out := string(diff.Diff("", []byte(before+"\n"), "", []byte(after+"\n")))
 	var lines []string
 	begun := false

@@ -8,7 +8,7 @@ import (
 	"unicode"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
-	"github.com/grapnel-dev/grapnel/internal/shorten"
+	"github.com/grapnel-dev/grapnel/internal/wording"
 )
 
 // A style is the appearance of a text. No information depends on the style alone, because some
@@ -92,7 +92,7 @@ const (
 
 // inLine returns a text for one line: clean, and without line breaks.
 func inLine(text string) string {
-	return clean(strings.Join(strings.Fields(shorten.To(text, maxLine)), " "))
+	return clean(strings.Join(strings.Fields(wording.Shorten(text, maxLine)), " "))
 }
 
 // clean removes characters that control a terminal or have an unclear width. Newlines stay.
@@ -123,7 +123,7 @@ func wrapped(text string, width int) []string { return broken(text, width, true)
 
 // broken breaks a text into lines of a width, between words if words is set.
 func broken(text string, width int, words bool) []string {
-	text = clean(shorten.To(strings.TrimRight(text, "\n"), maxBlock))
+	text = clean(wording.Shorten(strings.TrimRight(text, "\n"), maxBlock))
 	var lines []string
 	for line := range strings.SplitSeq(text, "\n") {
 		for {

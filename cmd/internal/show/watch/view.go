@@ -9,7 +9,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/internal/shorten"
+	"github.com/grapnel-dev/grapnel/internal/wording"
 )
 
 // A layout has the number of lines of each pane without its title. 0 = the pane and its title are
@@ -321,7 +321,7 @@ func what(it *Item) string {
 	if it.Tool != "" {
 		text += " " + it.Tool
 	}
-	return inLine(text + " " + shorten.To(it.About, 200))
+	return inLine(text + " " + wording.Shorten(it.About, 200))
 }
 
 // dirName returns a directory with ~ for the home directory.

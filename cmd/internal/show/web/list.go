@@ -17,7 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/watch"
-	"github.com/grapnel-dev/grapnel/internal/shorten"
+	"github.com/grapnel-dev/grapnel/internal/wording"
 )
 
 const (
@@ -55,7 +55,7 @@ func (s *Site) newRow(r *store.Row) row {
 	slices.Sort(out.By)
 	out.By = slices.Compact(out.By)             // hooks of two sources may have the same name
 	if len(out.By) == 0 && len(r.Reasons) > 0 { // of Grapnel itself, such as a grant
-		out.About = printable.Line(shorten.To(r.Reasons[0].Text, maxAbout))
+		out.About = printable.Line(wording.Shorten(r.Reasons[0].Text, maxAbout))
 	}
 	return out
 }

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/internal/files"
-	"github.com/grapnel-dev/grapnel/internal/shorten"
+	"github.com/grapnel-dev/grapnel/internal/wording"
 )
 
 const (
@@ -141,7 +141,7 @@ func (l *logins) add(name string) (cookie string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	known := slices.DeleteFunc(l.stored.Browsers, func(b browser) bool { return l.now().Sub(b.Since) >= browserTime })
-	known = append(known, browser{Cookie: hashOf(cookie), Name: shorten.To(name, 200), Since: l.now().UTC().Truncate(time.Second)})
+	known = append(known, browser{Cookie: hashOf(cookie), Name: wording.Shorten(name, 200), Since: l.now().UTC().Truncate(time.Second)})
 	l.stored.Browsers = known[max(0, len(known)-maxBrowsers):]
 	return cookie, l.save()
 }

@@ -27,11 +27,11 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/home"
 	"github.com/grapnel-dev/grapnel/internal/installation"
 	"github.com/grapnel-dev/grapnel/internal/jsregexp"
-	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/policy/match"
 	"github.com/grapnel-dev/grapnel/internal/policy/yaml"
 	"github.com/grapnel-dev/grapnel/internal/remote"
 	"github.com/grapnel-dev/grapnel/internal/seam"
+	"github.com/grapnel-dev/grapnel/internal/wording"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/outbound"
 	"github.com/grapnel-dev/grapnel/packs"
@@ -585,7 +585,7 @@ func misspelt(word string) string {
 	if len(word) < 4 || strings.ContainsAny(word, "*?[/") || strings.HasPrefix(word, "mcp__") {
 		return near
 	}
-	return cmp.Or(near, nearest.Within(word, known, 1))
+	return cmp.Or(near, wording.NearestWithin(word, known, 1))
 }
 
 // uninstalled returns findings for hooks on events that no installed agent sends: events that an

@@ -1,4 +1,6 @@
-package stamp
+//go:build darwin || freebsd || netbsd
+
+package files
 
 import (
 	"io/fs"
@@ -10,7 +12,7 @@ import (
 // cannot set it.
 func Changed(info fs.FileInfo) time.Time {
 	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
-		return time.Unix(sys.Ctim.Unix())
+		return time.Unix(sys.Ctimespec.Unix())
 	}
 	return info.ModTime()
 }

@@ -1,30 +1,29 @@
-// Package nearest finds the known word that is most similar to a mistyped word.
-package nearest
+package wording
 
 import (
 	"fmt"
 	"strings"
 )
 
-// Hint returns a hint with the known word that is most similar to a mistyped word, or "" if no
+// Nearest returns a hint with the known word that is most similar to a mistyped word, or "" if no
 // word is similar.
-func Hint(word string, known []string) string {
-	best := Word(word, known)
+func Nearest(word string, known []string) string {
+	best := NearestWord(word, known)
 	if best == "" {
 		return ""
 	}
 	return fmt.Sprintf("did you mean %q?", best)
 }
 
-// Word returns the known word that is most similar to a mistyped word, or "" if no word is
+// NearestWord returns the known word that is most similar to a mistyped word, or "" if no word is
 // similar.
-func Word(word string, known []string) string {
-	return Within(word, known, 1+len(word)/3)
+func NearestWord(word string, known []string) string {
+	return NearestWithin(word, known, 1+len(word)/3)
 }
 
-// Within returns the known word that is most similar to a word, or "" if each needs more than the given
+// NearestWithin returns the known word that is most similar to a word, or "" if each needs more than the given
 // number of changes.
-func Within(word string, known []string, distance int) string {
+func NearestWithin(word string, known []string, distance int) string {
 	if len(word) > 64 {
 		return "" // too long for a typing error, and slow to compare
 	}

@@ -1,6 +1,4 @@
-//go:build darwin || freebsd || netbsd
-
-package stamp
+package files
 
 import (
 	"io/fs"
@@ -12,7 +10,7 @@ import (
 // cannot set it.
 func Changed(info fs.FileInfo) time.Time {
 	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
-		return time.Unix(sys.Ctimespec.Unix())
+		return time.Unix(sys.Ctim.Unix())
 	}
 	return info.ModTime()
 }

@@ -1,4 +1,4 @@
-package stamp
+package files
 
 import (
 	"os"
@@ -31,7 +31,7 @@ func TestCurrent(t *testing.T) {
 			if err := os.WriteFile(file, []byte("text"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			stamps := Of(File{Path: file}, File{Path: missing})
+			stamps := StampsOf(Stamped{Path: file}, Stamped{Path: missing})
 			later := time.Now().Add(time.Hour) // the clock of the file system is coarse
 			if !stamps.Current(later) {
 				t.Error("nothing changed, and the stamps are not current")

@@ -1,6 +1,6 @@
 //go:build !linux && !darwin && !freebsd && !netbsd
 
-package stamp
+package files
 
 import (
 	"io/fs"

@@ -1,17 +1,14 @@
-// Package stamp notices that files have changed, without reading them.
-package stamp
+package files
 
 import (
 	"io/fs"
 	"os"
 	"time"
-
-	"github.com/grapnel-dev/grapnel/internal/files"
 )
 
-// A File is a file or a directory, which may be missing. With Root, only root may be able to change
+// A Stamped is a file or a directory, which may be missing. With Root, only root may be able to change
 // it.
-type File struct {
+type Stamped struct {
 	Path string
 	Root bool
 }
@@ -20,16 +17,16 @@ type File struct {
 type Stamps []stamp
 
 type stamp struct {
-	File
+	Stamped
 	info fs.FileInfo // nil = the file did not exist
 }
 
-// Of returns the stamps of files. Call it before you read the files, so that later changes are
+// StampsOf returns the stamps of files. Call it before you read the files, so that later changes are
 // noticed.
-func Of(files ...File) Stamps {
-	stamps := make(Stamps, len(files))
-	for i, f := range files {
-		stamps[i].File = f
+func StampsOf(list ...Stamped) Stamps {
+	stamps := make(Stamps, len(list))
+	for i, f := range list {
+		stamps[i].Stamped = f
 		stamps[i].info, _ = os.Stat(f.Path)
 	}
 	return stamps
@@ -49,7 +46,7 @@ func (stamps Stamps) Current(read time.Time) bool {
 			continue
 		case err != nil || s.info == nil || !same(info, s.info), Changed(info).Add(fresh).After(read):
 			return false
-		case s.Root && files.OnlyRootPath(s.Path) != nil:
+		case s.Root && OnlyRootPath(s.Path) != nil:
 			return false
 		}
 	}

@@ -1,7 +1,4 @@
-// Package room bounds the directories in which sessions store their state. It never removes what is in
-// use, because invented sessions must not take the state of a running one. A full directory refuses what
-// is new, and the refusals are counted.
-package room
+package files
 
 import (
 	"io/fs"
@@ -23,15 +20,15 @@ func (full) Error() string { return "no room is left" }
 func (full) Asking() {}
 
 const (
-	look     = 8 // entries that Make checks in a directory that is not full
+	look     = 8 // entries that MakeRoom checks in a directory that is not full
 	keep     = 7 * 24 * time.Hour
 	maxCount = 1 << 20 // refusals
 )
 
-// Make removes entries that are over, and returns [ErrFull] if the directory still has most entries. It
+// MakeRoom removes entries that are over, and returns [ErrFull] if the directory still has most entries. It
 // asks over for each entry of a full directory, and otherwise for a few, so that a new entry costs
 // little. over removes the entry if it is over, and reports whether it did.
-func Make(dir string, most int, over func(name string, info fs.FileInfo) bool) error {
+func MakeRoom(dir string, most int, over func(name string, info fs.FileInfo) bool) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err

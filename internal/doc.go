@@ -1,0 +1,14 @@
+// Package internal has parts of the library that users cannot import.
+//
+//	presets/ rawjson/ seam/        below the root package: rows of the five systems, JSON as it was sent
+//	policy/                        below package policy: what matches, conditions, YAML, secrets, state
+//	policytest/ replay/ mutate/    tests of policies, recorded events against a policy
+//	spool/ late/ forward/          Records in files, hooks after the reply, Records to a server
+//	approval/ consent/ pause/      a person decides
+//	webhook/ ask/ remote/          servers that are told or asked
+//	files/ home/ glob/ wording/    small tools
+//	testhelp/                      only for tests
+//
+// What users import is beside this folder; the parts of the programs are in cmd/internal. Start with the
+// row of ARCHITECTURE.md that names what you want to change.
+package internal
