@@ -12,7 +12,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
-	"github.com/grapnel-dev/grapnel/cmd/internal/show/watch"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/recordview"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/typeset"
 	"github.com/grapnel-dev/grapnel/cmd/internal/workbench/allow"
 	"github.com/grapnel-dev/grapnel/internal/approval"
 	"github.com/grapnel-dev/grapnel/local"
@@ -132,7 +133,7 @@ func (c *console) allow(ctx context.Context, place local.Place, id string, a *al
 	if size := call.Size(); size != "" {
 		what += " (" + size + ")"
 	}
-	fmt.Fprintf(c.Out, "%s\n  %s of %s in %s, %v\n", c.Paint(cli.Bold, "to allow"), what, printable.Line(call.Agent), printable.Line(cmp.Or(call.Dir, "any directory")), g)
+	fmt.Fprintf(c.Out, "%s\n  %s of %s in %s, %v\n", c.Paint(typeset.Bold, "to allow"), what, printable.Line(call.Agent), printable.Line(cmp.Or(call.Dir, "any directory")), g)
 	if err := c.byPerson("allow a call", "", c.In, c.Out); err != nil {
 		return err
 	}
@@ -221,21 +222,21 @@ func (c *console) printAllowed(g *approval.Grant) {
 
 func (c *console) printCall(call *allow.Call) {
 	doing := strings.TrimSpace(call.Agent + " " + call.Tool)
-	fmt.Fprintf(c.Out, "%s in %s, %s\nrecord %s\n", c.Paint(cli.Bold, printable.Line(doing)), printable.Line(cmp.Or(call.Dir, "an unknown directory")), call.Time.Local().Format("2006-01-02 15:04:05"), printable.Line(call.ID))
+	fmt.Fprintf(c.Out, "%s in %s, %s\nrecord %s\n", c.Paint(typeset.Bold, printable.Line(doing)), printable.Line(cmp.Or(call.Dir, "an unknown directory")), call.Time.Local().Format("2006-01-02 15:04:05"), printable.Line(call.ID))
 	if size := call.Size(); size != "" {
-		fmt.Fprintf(c.Out, "  %s\n", c.Paint(cli.Yellow, size+"; read to the end before you answer"))
+		fmt.Fprintf(c.Out, "  %s\n", c.Paint(typeset.Yellow, size+"; read to the end before you answer"))
 	}
 	fmt.Fprintln(c.Out, cli.Indent(printable.Dense(cmp.Or(call.Text, string(call.Event))), "  "))
 	if call.Masked {
-		fmt.Fprintf(c.Out, "  %s\n", c.Paint(cli.Yellow, "parts of this call are masked (***) or replaced here: they are allowed too"))
+		fmt.Fprintf(c.Out, "  %s\n", c.Paint(typeset.Yellow, "parts of this call are masked (***) or replaced here: they are allowed too"))
 	}
 	if call.Changed {
-		fmt.Fprintf(c.Out, "  %s\n", c.Paint(cli.Yellow, "hooks changed this call before it was stopped: the changed call is allowed"))
+		fmt.Fprintf(c.Out, "  %s\n", c.Paint(typeset.Yellow, "hooks changed this call before it was stopped: the changed call is allowed"))
 	}
 	if r := call.Request; r != nil {
-		fmt.Fprintf(c.Out, "%s (request %s, until %s)\n", c.Paint(cli.Bold, "asked by"), r.ID, r.Until.Local().Format("15:04:05"))
+		fmt.Fprintf(c.Out, "%s (request %s, until %s)\n", c.Paint(typeset.Bold, "asked by"), r.ID, r.Until.Local().Format("15:04:05"))
 	} else {
-		fmt.Fprintln(c.Out, c.Paint(cli.Bold, "stopped by"))
+		fmt.Fprintln(c.Out, c.Paint(typeset.Bold, "stopped by"))
 	}
 	for _, h := range call.Hooks {
 		now := ""
@@ -248,11 +249,11 @@ func (c *console) printCall(call *allow.Call) {
 		}
 	}
 	if len(call.Others) > 0 {
-		fmt.Fprintln(c.Out, c.Paint(cli.Bold, "also stopped in the ten minutes before"))
+		fmt.Fprintln(c.Out, c.Paint(typeset.Bold, "also stopped in the ten minutes before"))
 	}
 	for i := range call.Others {
 		e := &call.Others[i]
-		fmt.Fprintf(c.Out, "  %s  %s  %s\n", printable.Line(e.ID), c.Decision(e.Decision.String()), printable.Line(strings.TrimSpace(e.Agent+" "+e.Tool+" "+watch.About(e, maxAllowedText))))
+		fmt.Fprintf(c.Out, "  %s  %s  %s\n", printable.Line(e.ID), c.Decision(e.Decision.String()), printable.Line(strings.TrimSpace(e.Agent+" "+e.Tool+" "+recordview.About(e, maxAllowedText))))
 	}
 }
 
@@ -279,7 +280,7 @@ func (c *console) printGrant(g *approval.Grant, indent string) {
 	if g.Reason != "" {
 		reason = ": " + g.Reason
 	}
-	fmt.Fprintf(c.Out, "%s%s  %s\n", indent, c.Paint(cli.Bold, g.ID), printable.Line(strings.TrimSpace(g.Scope.Agent+" "+g.Scope.Tool+" "+g.Call)))
+	fmt.Fprintf(c.Out, "%s%s  %s\n", indent, c.Paint(typeset.Bold, g.ID), printable.Line(strings.TrimSpace(g.Scope.Agent+" "+g.Scope.Tool+" "+g.Call)))
 	fmt.Fprintf(c.Out, "%s  in %s, %v%s\n", indent, printable.Line(g.Scope.Dir), g, printable.Line(reason))
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/setup/bundle"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/records"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/typeset"
 	"github.com/grapnel-dev/grapnel/cmd/internal/workbench/check"
 	"github.com/grapnel-dev/grapnel/cmd/internal/workbench/staging"
 	"github.com/grapnel-dev/grapnel/internal/files"
@@ -195,7 +196,7 @@ func (c *console) sign(file string, data []byte, key, passwordFile string) error
 	if err := files.WriteSync(file+bundle.Suffix, signed.Signature(), 0o644); err != nil {
 		return err
 	}
-	fmt.Fprintf(c.Out, "%s %s\n", c.Paint(cli.Green, "signed"), describeSigned(file, signed))
+	fmt.Fprintf(c.Out, "%s %s\n", c.Paint(typeset.Green, "signed"), describeSigned(file, signed))
 	fmt.Fprintf(c.Out, "next: publish %s and %s under these names\n", printable.Line(filepath.Base(file)), printable.Line(filepath.Base(file)+bundle.Suffix))
 	return nil
 }
@@ -227,7 +228,7 @@ Exit code 0: the signature is valid; 1: it is not, or the policy has expired.`,
 			if c.JSON {
 				return c.PrintJSON(signed)
 			}
-			fmt.Fprintf(c.Out, "%s %s\n", c.Paint(cli.Green, "valid"), describeSigned(args[0], signed))
+			fmt.Fprintf(c.Out, "%s %s\n", c.Paint(typeset.Green, "valid"), describeSigned(args[0], signed))
 			return nil
 		},
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/typeset"
 	"github.com/grapnel-dev/grapnel/cmd/internal/workbench/check"
 	"github.com/grapnel-dev/grapnel/policy"
 )
@@ -95,16 +96,16 @@ func printChecked(c *console, all []check.Result) error {
 
 func (c *console) printFile(f check.Result) {
 	for _, found := range f.Findings {
-		color := cli.Red
+		color := typeset.Red
 		if found.Severity == "warning" {
-			color = cli.Yellow
+			color = typeset.Yellow
 		}
 		fmt.Fprintln(c.Out, c.located(found, color))
 	}
 	if !f.Bad() {
-		state := c.Paint(cli.Green, "good")
+		state := c.Paint(typeset.Green, "good")
 		if n := len(f.Findings); n > 0 {
-			state = c.Paint(cli.Yellow, "valid, with "+printable.Count(n, "warning"))
+			state = c.Paint(typeset.Yellow, "valid, with "+printable.Count(n, "warning"))
 		}
 		fmt.Fprintf(c.Out, "%s: %s, %s\n", printable.Line(f.File), state, f.Size)
 		for _, text := range f.Sandboxes {
@@ -114,7 +115,7 @@ func (c *console) printFile(f check.Result) {
 }
 
 // located formats a finding as FILE:LINE:COL: severity: message, which editors can parse.
-func (c *console) located(f check.Finding, color string) string {
+func (c *console) located(f check.Finding, color typeset.Style) string {
 	at := f.File
 	if f.Line > 0 {
 		at = fmt.Sprintf("%s:%d:%d", f.File, f.Line, f.Col)

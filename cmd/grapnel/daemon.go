@@ -16,6 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/control"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/typeset"
 	"github.com/grapnel-dev/grapnel/local"
 )
 
@@ -153,8 +154,8 @@ func (c *console) stopDaemon(ctx context.Context, place local.Place) error {
 func (c *console) printDaemon(r *control.Report) {
 	line := func(name, text string) { fmt.Fprintf(c.Out, "%-10s %s\n", printable.Line(name), printable.Line(text)) }
 	state := map[string]string{
-		"running": c.Paint(cli.Green, "running"), "silent": c.Paint(cli.Red, "does not answer"), "dead": c.Paint(cli.Yellow, "not running, it has died"), "absent": "not running",
-		"unknown": c.Paint(cli.Red, "unknown"),
+		"running": c.Paint(typeset.Green, "running"), "silent": c.Paint(typeset.Red, "does not answer"), "dead": c.Paint(typeset.Yellow, "not running, it has died"), "absent": "not running",
+		"unknown": c.Paint(typeset.Red, "unknown"),
 	}[r.State]
 	if r.PID != 0 {
 		state += fmt.Sprintf(", process %d", r.PID)
@@ -179,7 +180,7 @@ func (c *console) printDaemon(r *control.Report) {
 		}
 	}
 	if r.Problem != "" && r.State != "absent" && r.State != "dead" {
-		fmt.Fprintf(c.Out, "%s %s\n", c.Paint(cli.Yellow, "warning:"), printable.Line(r.Problem))
+		fmt.Fprintf(c.Out, "%s %s\n", c.Paint(typeset.Yellow, "warning:"), printable.Line(r.Problem))
 	}
 	switch r.State {
 	case "dead":

@@ -17,6 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/typeset"
 )
 
 // defaultDeliveries is the maximum number of deliveries in a list. A store may hold a million.
@@ -195,9 +196,9 @@ and the next step. The event is not stored and not retried.`,
 }
 
 func (c *console) printTrial(t *control.Trial) error {
-	result := c.Paint(cli.Green, "delivered")
+	result := c.Paint(typeset.Green, "delivered")
 	if !t.Delivered {
-		result = c.Paint(cli.Red, "failed") + ": " + oneLine(t.Error)
+		result = c.Paint(typeset.Red, "failed") + ": " + oneLine(t.Error)
 	}
 	status := ""
 	if t.Status > 0 {
@@ -310,8 +311,8 @@ func (c *console) printDeliveryLine(job *delivery.Job, off bool, now time.Time) 
 }
 
 func (c *console) deliveryState(s delivery.State) string {
-	colour := map[delivery.State]string{delivery.Delivered: cli.Green, delivery.Dead: cli.Red, delivery.Waiting: cli.Yellow}[s]
-	return c.Paint(colour, fmt.Sprintf("%-9s", s))
+	style := map[delivery.State]typeset.Style{delivery.Delivered: typeset.Green, delivery.Dead: typeset.Red, delivery.Waiting: typeset.Yellow}[s]
+	return c.Paint(style, fmt.Sprintf("%-9s", s))
 }
 
 func oneLine(text string) string { return printable.Text(strings.Join(strings.Fields(text), " ")) }

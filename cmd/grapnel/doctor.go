@@ -12,6 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/setup/doctor"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/typeset"
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
@@ -105,7 +106,7 @@ func (c *console) printFindings(r *doctor.Report, all bool) {
 
 // printSection prints findings below the names of their agents.
 func (c *console) printSection(findings []doctor.Finding) {
-	colors := map[doctor.Level]string{doctor.OK: cli.Green, doctor.Info: cli.Dim, doctor.Warn: cli.Yellow, doctor.Bad: cli.Red}
+	colors := map[doctor.Level]typeset.Style{doctor.OK: typeset.Green, doctor.Info: typeset.Dim, doctor.Warn: typeset.Yellow, doctor.Bad: typeset.Red}
 	var agents []string
 	byAgent := map[string][]doctor.Finding{}
 	for _, f := range findings {
@@ -119,7 +120,7 @@ func (c *console) printSection(findings []doctor.Finding) {
 		if d, ok := dialect.Find(agent); ok {
 			title = d.Title
 		}
-		fmt.Fprintln(c.Out, c.Paint(cli.Bold, title))
+		fmt.Fprintln(c.Out, c.Paint(typeset.Bold, title))
 		slices.SortStableFunc(byAgent[agent], func(a, b doctor.Finding) int { return cmp.Compare(b.Level, a.Level) })
 		for _, f := range byAgent[agent] {
 			const indent = "       "
@@ -137,7 +138,7 @@ func (c *console) printSection(findings []doctor.Finding) {
 				c.Wrap(indent+"hint: "+printable.Line(f.Hint), indent)
 			}
 			if f.Fingerprint != "" {
-				fmt.Fprintf(c.Out, "%s%s\n", indent, c.Paint(cli.Dim, "fingerprint "+f.Fingerprint[:16]))
+				fmt.Fprintf(c.Out, "%s%s\n", indent, c.Paint(typeset.Dim, "fingerprint "+f.Fingerprint[:16]))
 			}
 		}
 	}

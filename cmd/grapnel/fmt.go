@@ -14,6 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/setup/install"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/typeset"
 	"github.com/grapnel-dev/grapnel/cmd/internal/workbench/check"
 	"github.com/grapnel-dev/grapnel/cmd/internal/workbench/format"
 	"github.com/grapnel-dev/grapnel/internal/policy/yaml"
@@ -111,7 +112,7 @@ func (c *console) formatOne(file string, place local.Place, flags fmtFlags, orde
 			row.Error = &policyfile.Error{File: file, Line: at.Line, Col: at.Col, Msg: at.Msg}
 		}
 		if !c.JSON {
-			fmt.Fprintln(c.Err, c.located(check.BadPolicy(row.Error), cli.Red))
+			fmt.Fprintln(c.Err, c.located(check.BadPolicy(row.Error), typeset.Red))
 		}
 		return row
 	case c.JSON && !filter:

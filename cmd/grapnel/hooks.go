@@ -14,6 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/records"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/typeset"
 	"github.com/grapnel-dev/grapnel/cmd/internal/workbench/hooks"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -185,7 +186,7 @@ func (c *console) printSource(h *hooks.Hook) {
 	if room := c.Columns(); room > 0 { // a reader of a pipe needs the whole path
 		path = printable.CutLeft(path, room-len(scope))
 	}
-	fmt.Fprintln(c.Out, c.Paint(cli.Bold, path)+scope)
+	fmt.Fprintln(c.Out, c.Paint(typeset.Bold, path)+scope)
 }
 
 // printHooks prints all about each hook.

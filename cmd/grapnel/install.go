@@ -17,6 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/cmd/internal/setup/install"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/typeset"
 	"github.com/grapnel-dev/grapnel/local"
 )
 
@@ -258,9 +259,9 @@ func (c *console) printEdits(w io.Writer, files []install.FileResult) {
 			line = strings.TrimSuffix(line, "\n")
 			switch {
 			case strings.HasPrefix(line, "+"):
-				line = c.Paint(cli.Green, line)
+				line = c.Paint(typeset.Green, line)
 			case strings.HasPrefix(line, "-"):
-				line = c.Paint(cli.Red, line)
+				line = c.Paint(typeset.Red, line)
 			}
 			fmt.Fprintln(w, line)
 		}
@@ -309,9 +310,9 @@ func (c *console) printAgent(flags *installFlags, res *install.Result, files []i
 	case !flags.asked:
 		fmt.Fprintln(c.Out, flags.summary(files, !flags.dryRun))
 	case flags.remove:
-		fmt.Fprintf(c.Out, "%s: %s\n", files[0].Agent, c.Paint(cli.Green, "uninstalled"))
+		fmt.Fprintf(c.Out, "%s: %s\n", files[0].Agent, c.Paint(typeset.Green, "uninstalled"))
 	default:
-		fmt.Fprintf(c.Out, "%s: %s\n", files[0].Agent, c.Paint(cli.Green, "installed"))
+		fmt.Fprintf(c.Out, "%s: %s\n", files[0].Agent, c.Paint(typeset.Green, "installed"))
 	}
 	if flags.dryRun {
 		c.printEdits(c.Out, files)
@@ -350,7 +351,7 @@ func (c *console) unguarded(res *install.Result) {
 		}
 		for i, line := range printable.Wrap(title+" "+f.Agent+": "+f.Unguarded, c.Columns(), "  ") {
 			if i == 0 {
-				line = c.Paint(cli.Red, title) + strings.TrimPrefix(line, title)
+				line = c.Paint(typeset.Red, title) + strings.TrimPrefix(line, title)
 			}
 			fmt.Fprintln(c.Out, line)
 		}

@@ -13,7 +13,8 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/records"
-	"github.com/grapnel-dev/grapnel/cmd/internal/show/watch"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/recordview"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/typeset"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
@@ -41,17 +42,17 @@ func (l *logLines) print(e *spool.Entry) error {
 	if width > 0 {
 		limit = 4 * width // bytes
 	}
-	about := inOneLine(watch.About(e, limit))
+	about := inOneLine(recordview.About(e, limit))
 	if e.Late {
 		about = ""
 	}
-	id := cli.Span{Text: fmt.Sprintf("%-12s  ", inOneLine(l.ids.Short(l.ctx, e.ID))), Code: cli.Yellow}
+	id := typeset.Yellow.Span(fmt.Sprintf("%-12s  ", inOneLine(l.ids.Short(l.ctx, e.ID))))
 	at := e.Time.Local()
 	word := decisionWord(e)
-	decision := cli.Span{Text: fmt.Sprintf("%-11s", word), Code: cli.DecisionColour(word)}
+	decision := cli.DecisionStyle(word).Span(fmt.Sprintf("%-11s", word))
 	by := l.hooks(e, word)
 	if width == 0 || width >= wideLog {
-		row := []cli.Span{
+		row := typeset.Row{
 			id,
 			{Text: fmt.Sprintf("%s  %-11s %-17s %-18s ", at.Format("01-02 15:04:05"), inOneLine(e.Agent), inOneLine(string(e.Event)), inOneLine(e.Tool))},
 			decision,
@@ -61,7 +62,7 @@ func (l *logLines) print(e *spool.Entry) error {
 	}
 	if day := at.Format("2006-01-02"); day != l.day {
 		l.day = day
-		if err := l.Row(cli.Span{Text: day, Code: cli.Bold}); err != nil {
+		if err := l.Row(typeset.Bold.Span(day)); err != nil {
 			return err
 		}
 	}
@@ -70,33 +71,26 @@ func (l *logLines) print(e *spool.Entry) error {
 	if width < mediumLog {
 		clock = "15:04  "
 		if about != "" {
-			tool = cli.Span{}
+			tool = typeset.Span{}
 		}
 	}
-	row := []cli.Span{id, {Text: at.Format(clock)}, decision, tool}
+	row := typeset.Row{id, {Text: at.Format(clock)}, decision, tool}
 	if width >= agentLog {
-		row = slices.Insert(row, 2, cli.Span{Text: fmt.Sprintf("%-11s  ", inOneLine(e.Agent))})
+		row = slices.Insert(row, 2, typeset.Span{Text: fmt.Sprintf("%-11s  ", inOneLine(e.Agent))})
 	}
-	room := width
-	for _, s := range row {
-		room -= printable.Columns(s.Text)
-	}
+	room := width - row.Columns()
 	// The hooks leave at least half of the line for the subject, if it needs that much.
 	room -= min(room/2, printable.Columns(gap(about).Text))
-	for _, s := range by {
-		s.Text = printable.Cut(s.Text, room)
-		room -= printable.Columns(s.Text)
-		row = append(row, s)
-	}
+	row = append(row, by.Cut(room)...)
 	return l.Row(append(row, gap(about))...)
 }
 
 // gap returns a span with two spaces before a text, or nothing.
-func gap(text string) cli.Span {
+func gap(text string) typeset.Span {
 	if text == "" {
-		return cli.Span{}
+		return typeset.Span{}
 	}
-	return cli.Span{Text: "  " + text}
+	return typeset.Span{Text: "  " + text}
 }
 
 func inOneLine(text string) string {
@@ -109,54 +103,54 @@ func decisionWord(e *spool.Entry) string {
 	if !e.Late && e.Halt == "" && e.Would > e.Decision {
 		return "would " + e.Would.String()
 	}
-	return watch.Word(e)
+	return recordview.Word(e)
 }
 
 // hooks returns the hooks that decided, changed or failed, and other parts that the user should
 // see. word is the result of the event.
-func (l *logLines) hooks(e *spool.Entry, word string) []cli.Span {
-	var by []cli.Span
+func (l *logLines) hooks(e *spool.Entry, word string) typeset.Row {
+	var by typeset.Row
 	var shown []string
-	add := func(code, text string) {
+	add := func(style typeset.Style, text string) {
 		if slices.Contains(shown, text) { // the hook ran in two rounds
 			return
 		}
 		shown = append(shown, text)
 		if before := ", "; len(by) > 0 {
-			by = append(by, cli.Span{Text: before})
+			by = append(by, typeset.Span{Text: before})
 		} else {
-			by = append(by, cli.Span{Text: "  "})
+			by = append(by, typeset.Span{Text: "  "})
 		}
-		by = append(by, cli.Span{Text: inOneLine(text), Code: code})
+		by = append(by, style.Span(inOneLine(text)))
 	}
 	labels := cli.Labels(e.Hooks, func(h *grapnel.HookRun) (string, string) { return h.Name, h.Source })
 	for i, name := range labels {
 		h := &e.Hooks[i]
 		would := "would " + h.Decision.String()
-		switch {
-		case h.Error != "" && h.FailOpen:
-			add(cli.Yellow, name+" failed open: "+h.Error)
-		case h.Error != "":
-			add(cli.Red, name+" failed: "+h.Error)
-		case h.Approved > grapnel.None:
-			add("", fmt.Sprintf("allowed by you: %s would %s", name, h.Approved))
-		case h.Observed && h.Decision > grapnel.None && would != word:
-			add("", name+" "+would)
-		case h.Decision == grapnel.None && !e.Late && !h.Halt && len(h.Changed) == 0:
+		switch did := recordview.DidOf(h); {
+		case did == recordview.FailedOpen:
+			add(typeset.Yellow, name+" failed open: "+h.Error)
+		case did == recordview.Failed:
+			add(typeset.Red, name+" failed: "+h.Error)
+		case did == recordview.Approved:
+			add(typeset.Normal, fmt.Sprintf("allowed by you: %s would %s", name, h.Approved))
+		case did == recordview.Would && would != word:
+			add(typeset.Normal, name+" "+would)
+		case did == recordview.Nothing && !e.Late:
 		default:
-			add("", name)
+			add(typeset.Normal, name)
 		}
 	}
 	for _, text := range e.Unsupported {
-		add(cli.Yellow, "unsupported: "+text)
+		add(typeset.Yellow, "unsupported: "+text)
 	}
 	if strings.HasPrefix(string(e.Event), records.Own) {
 		for _, r := range e.Reasons {
-			add(cli.Yellow, r.Text)
+			add(typeset.Yellow, r.Text)
 		}
 	}
 	if e.Error != "" {
-		add(cli.Red, e.Error)
+		add(typeset.Red, e.Error)
 	}
 	return by
 }

@@ -2,13 +2,12 @@ package main
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/records"
-	"github.com/grapnel-dev/grapnel/cmd/internal/show/watch"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/recordview"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
@@ -60,10 +59,7 @@ Exit code 1: no Record has this ID, or several have it.`,
 			if c.JSON {
 				return c.printRecord(found)
 			}
-			width := c.Columns()
-			for _, line := range watch.Details(found, late, width, c.Colors(), watch.Options{Home: place.Home, Slow: time.Hour}) {
-				fmt.Fprintln(c.Out, line)
-			}
+			c.Rows(recordview.Form{Width: c.Columns(), Home: place.Home}.Record(found, late))
 			return nil
 		},
 	}

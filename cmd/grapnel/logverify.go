@@ -13,6 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/records"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/typeset"
 	"github.com/grapnel-dev/grapnel/cmd/internal/workbench/allow"
 	"github.com/grapnel-dev/grapnel/local"
 )
@@ -105,16 +106,16 @@ func (c *console) verifyStore(ctx context.Context, place local.Place, heads []st
 
 func (c *console) printVerified(v *verifiedLog, heads int) {
 	for _, f := range v.Findings {
-		fmt.Fprintln(c.Out, c.Paint(cli.Red, printable.Text(f.String())))
+		fmt.Fprintln(c.Out, c.Paint(typeset.Red, printable.Text(f.String())))
 	}
 	for _, what := range v.Unlogged {
-		fmt.Fprintln(c.Out, c.Paint(cli.Red, what))
+		fmt.Fprintln(c.Out, c.Paint(typeset.Red, what))
 	}
 	if v.More > 0 {
 		fmt.Fprintf(c.Out, "and %d more\n", v.More)
 	}
 	for _, h := range v.Unknown {
-		fmt.Fprintf(c.Out, "%s\n", c.Paint(cli.Yellow, fmt.Sprintf("row %d: retention removed it, so it cannot be compared with --head", h.Seq)))
+		fmt.Fprintf(c.Out, "%s\n", c.Paint(typeset.Yellow, fmt.Sprintf("row %d: retention removed it, so it cannot be compared with --head", h.Seq)))
 	}
 	for _, l := range v.Limits {
 		fmt.Fprintf(c.Out, "row %d: retention was set to %v on %s\n", l.Seq, l.Limits, l.Time.Local().Format(time.DateTime))

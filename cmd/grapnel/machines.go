@@ -14,6 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/forwarding"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/machines"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/typeset"
 )
 
 // silentAfter is how long a machine may send nothing before it is called silent, if no flag says
@@ -105,7 +106,7 @@ func (c *console) printMachines(list []machines.Machine) error {
 	ill := 0
 	for i := range list {
 		m := &list[i]
-		fmt.Fprintf(c.Out, "%s  %s\n", c.Paint(cli.Bold, printable.Line(m.User+"@"+m.Host)), m.ID[:min(8, len(m.ID))])
+		fmt.Fprintf(c.Out, "%s  %s\n", c.Paint(typeset.Bold, printable.Line(m.User+"@"+m.Host)), m.ID[:min(8, len(m.ID))])
 		parts := []string{"seen " + m.Seen.Local().Format("2006-01-02 15:04")}
 		if m.Version != "" {
 			parts = append(parts, "Grapnel "+m.Version)

@@ -9,7 +9,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
-	"github.com/grapnel-dev/grapnel/cmd/internal/show/watch"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/recordview"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/typeset"
 	"github.com/grapnel-dev/grapnel/cmd/internal/workbench/allow"
 	"github.com/grapnel-dev/grapnel/internal/approval"
 	"github.com/grapnel-dev/grapnel/local"
@@ -50,13 +51,13 @@ func (c *console) pending(place local.Place) error {
 	for i := range open {
 		r, about := &open[i], ""
 		if call, err := allow.Asked(place, r); err == nil {
-			about = watch.About(call.Entry, maxAllowedText)
+			about = recordview.About(call.Entry, maxAllowedText)
 		}
 		state := "the agent waits"
 		if !r.Waiting(now) {
 			state = "the agent must retry the call"
 		}
-		fmt.Fprintf(c.Out, "%s  %s\n", c.Paint(cli.Bold, r.ID), printable.Line(strings.TrimSpace(r.Scope.Agent+" "+r.Scope.Tool+" "+about)))
+		fmt.Fprintf(c.Out, "%s  %s\n", c.Paint(typeset.Bold, r.ID), printable.Line(strings.TrimSpace(r.Scope.Agent+" "+r.Scope.Tool+" "+about)))
 		fmt.Fprintf(c.Out, "  in %s; %s; %v left\n", printable.Line(r.Scope.Dir), state, r.Until.Sub(now).Round(time.Second))
 		if r.Question != "" {
 			fmt.Fprintln(c.Out, cli.Indent(printable.Dense(r.Question), "  "))

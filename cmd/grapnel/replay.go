@@ -17,6 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/records"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/typeset"
 	"github.com/grapnel-dev/grapnel/cmd/internal/workbench/staging"
 	"github.com/grapnel-dev/grapnel/internal/replay"
 )
@@ -190,9 +191,9 @@ func (c *console) printDifferences(b *strings.Builder, r *staging.Replayed) {
 		d := &r.Differences[i]
 		if d.Class != last {
 			last = d.Class
-			fmt.Fprintf(b, "%s %s", c.Paint(cli.Bold, className(d.Class)), printable.Number(r.Counts[d.Class]))
+			fmt.Fprintf(b, "%s %s", c.Paint(typeset.Bold, className(d.Class)), printable.Number(r.Counts[d.Class]))
 			if d.Class == replay.Unsure {
-				b.WriteString(c.Paint(cli.Dim, "  less strict now, perhaps only because a record was masked or cut, or a program did not run then"))
+				b.WriteString(c.Paint(typeset.Dim, "  less strict now, perhaps only because a record was masked or cut, or a program did not run then"))
 			}
 			b.WriteByte('\n')
 		}
@@ -214,13 +215,13 @@ func (c *console) printReplay(r *staging.Replayed) error {
 	for _, s := range r.Skipped {
 		skipped += s.Count
 	}
-	fmt.Fprintf(&b, "%s %s Records", c.Paint(cli.Bold, "played"), printable.Number(r.Played))
+	fmt.Fprintf(&b, "%s %s Records", c.Paint(typeset.Bold, "played"), printable.Number(r.Played))
 	if !r.From.IsZero() {
 		fmt.Fprintf(&b, ", %s to %s", r.From.Local().Format(dayFormat), r.To.Local().Format(dayFormat))
 	}
 	fmt.Fprintf(&b, "; unchanged: %s\n", printable.Number(r.Same))
 	if skipped > 0 {
-		fmt.Fprintf(&b, "%s %s Records\n", c.Paint(cli.Yellow, "not played"), printable.Number(skipped))
+		fmt.Fprintf(&b, "%s %s Records\n", c.Paint(typeset.Yellow, "not played"), printable.Number(skipped))
 		for _, s := range r.Skipped {
 			fmt.Fprintf(&b, "  %7s  %s", printable.Number(s.Count), s.Cause)
 			if s.ID != "" {
@@ -242,12 +243,12 @@ func (c *console) printReplay(r *staging.Replayed) error {
 	if r.Played > 0 {
 		without := ""
 		if len(r.RecordedHooks) > 0 {
-			without = c.Paint(cli.Dim, "  without hooks that were not run")
+			without = c.Paint(typeset.Dim, "  without hooks that were not run")
 		}
-		fmt.Fprintf(&b, "%s then %s, now %s%s\n", c.Paint(cli.Bold, "time per event"), costOf(r.Then), costOf(r.Now), without)
+		fmt.Fprintf(&b, "%s then %s, now %s%s\n", c.Paint(typeset.Bold, "time per event"), costOf(r.Then), costOf(r.Now), without)
 	}
 	for _, t := range r.RecordedHooks {
-		fmt.Fprintf(&b, "%s %s was not run: %s recorded answers", c.Paint(cli.Bold, "hook"), printable.Line(t.Name), printable.Number(t.Answers))
+		fmt.Fprintf(&b, "%s %s was not run: %s recorded answers", c.Paint(typeset.Bold, "hook"), printable.Line(t.Name), printable.Number(t.Answers))
 		if t.Unknown > 0 {
 			fmt.Fprintf(&b, ", and %s times no answer, which is treated as no opinion", printable.Number(t.Unknown))
 		}
@@ -257,7 +258,7 @@ func (c *console) printReplay(r *staging.Replayed) error {
 		b.WriteByte('\n')
 	}
 	for _, g := range r.Gone {
-		fmt.Fprintf(&b, "%s %s decided %s times, but is not active\n", c.Paint(cli.Bold, "policy"), printable.Line(g.Source), printable.Number(g.Count))
+		fmt.Fprintf(&b, "%s %s decided %s times, but is not active\n", c.Paint(typeset.Bold, "policy"), printable.Line(g.Source), printable.Number(g.Count))
 	}
 	_, err := c.Out.Write([]byte(b.String()))
 	return err

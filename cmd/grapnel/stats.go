@@ -11,6 +11,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/records"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/stats"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/typeset"
 )
 
 func newStats(c *console) *cobra.Command {
@@ -92,8 +93,8 @@ func (c *console) printStats(s *stats.Summary, since string) {
 	}
 	c.Wrap(head, "  ")
 	ms := func(x float64) string { return fmt.Sprintf("%.1f", x) }
-	columns := func(first string, more ...cli.Column) []cli.Column {
-		return append([]cli.Column{
+	columns := func(first string, more ...typeset.Column) []typeset.Column {
+		return append([]typeset.Column{
 			{Head: first, Left: true},
 			{Head: "times"},
 			{Head: "block"},
@@ -122,7 +123,7 @@ func (c *console) printStats(s *stats.Summary, since string) {
 			number(k.Decisions, grapnel.Ask), number(k.Decisions, grapnel.Allow), fmt.Sprint(k.Errors), fmt.Sprint(k.FailOpen), ms(k.P50), ms(k.P95), ms(k.Max),
 		})
 	}
-	c.printTable("hooks", columns("name", cli.Column{Head: "source", Left: true, Rank: 7}), hooks)
+	c.printTable("hooks", columns("name", typeset.Column{Head: "source", Left: true, Rank: 7}), hooks)
 	c.printTable("answers", columns("agent, event"), answers)
 	c.printFrequencies("blocked most", s.Commands)
 	c.printFrequencies("why", s.Reasons)
@@ -135,12 +136,12 @@ func hookLabels(hooks []stats.Hook) []string {
 func number(counts map[grapnel.Decision]int, d grapnel.Decision) string { return fmt.Sprint(counts[d]) }
 
 // printTable prints a table with a title, unless it has no rows.
-func (c *console) printTable(title string, columns []cli.Column, rows [][]string) {
+func (c *console) printTable(title string, columns []typeset.Column, rows [][]string) {
 	if len(rows) == 0 {
 		return
 	}
-	fmt.Fprintln(c.Out, c.Paint(cli.Bold, title))
-	for _, line := range cli.Table(c.Columns(), columns, rows) {
+	fmt.Fprintln(c.Out, c.Paint(typeset.Bold, title))
+	for _, line := range typeset.Table(c.Columns(), columns, rows) {
 		fmt.Fprintln(c.Out, line)
 	}
 }
@@ -148,14 +149,14 @@ func (c *console) printTable(title string, columns []cli.Column, rows [][]string
 // printFrequencies lists texts with their number, one per line.
 func (c *console) printFrequencies(title string, list []stats.Frequency) {
 	if len(list) > 0 && title != "" {
-		fmt.Fprintln(c.Out, c.Paint(cli.Bold, title))
+		fmt.Fprintln(c.Out, c.Paint(typeset.Bold, title))
 	}
 	for _, f := range list {
 		text := f.Text
 		if f.Hook != "" {
 			text = f.Hook[strings.LastIndex(f.Hook, "::")+len("::"):] + ": " + text // --json has the source, too
 		}
-		_ = c.Row(cli.Span{Text: fmt.Sprintf("  %5d  ", f.Times)}, cli.Span{Text: printable.Line(text)})
+		_ = c.Row(typeset.Normal.Span(fmt.Sprintf("  %5d  ", f.Times)), typeset.Normal.Span(printable.Line(text)))
 	}
 }
 
@@ -175,7 +176,7 @@ func (c *console) printWould(w *stats.Would) {
 	for i, name := range labels {
 		h := &w.Hooks[i]
 		times := fmt.Sprintf("  %d block, %d ask", h.Would[grapnel.Block], h.Would[grapnel.Ask])
-		_ = c.Row(cli.Span{Text: name, Code: cli.Bold}, cli.Span{Text: times}, cli.Span{Text: "  " + cli.Path(h.Source), Code: cli.Dim})
+		_ = c.Row(typeset.Bold.Span(name), typeset.Normal.Span(times), typeset.Dim.Span("  "+cli.Path(h.Source)))
 		c.printFrequencies("", h.Commands)
 	}
 }

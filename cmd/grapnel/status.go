@@ -11,6 +11,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/setup/status"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/typeset"
 )
 
 func newStatus(c *console) *cobra.Command {
@@ -46,12 +47,12 @@ Exit code 0: success, also with warnings; 1: an agent cannot start grapnel-hook.
 }
 
 func (c *console) printStatus(s *status.Report) {
-	fmt.Fprintln(c.Out, c.Paint(cli.Bold, "policies"))
+	fmt.Fprintln(c.Out, c.Paint(typeset.Bold, "policies"))
 	c.PrintPolicies(s.Policies)
 	if s.OnlyManaged != "" {
 		c.Wrap("  "+printable.Text(strings.TrimPrefix(s.OnlyManaged, "grapnel: ")), "    ")
 	}
-	fmt.Fprintln(c.Out, c.Paint(cli.Bold, "agents"))
+	fmt.Fprintln(c.Out, c.Paint(typeset.Bold, "agents"))
 	if len(s.Installs) == 0 {
 		fmt.Fprintln(c.Out, "  none")
 	}
@@ -62,31 +63,31 @@ func (c *console) printStatus(s *status.Report) {
 		}
 	}
 	if len(s.Grants) > 0 {
-		fmt.Fprintln(c.Out, c.Paint(cli.Bold, "allowed calls"))
+		fmt.Fprintln(c.Out, c.Paint(typeset.Bold, "allowed calls"))
 	}
 	for i := range s.Grants {
 		c.printGrant(&s.Grants[i], "  ")
 	}
 	if d := s.Daemon; d.PID != 0 { // a daemon is optional
-		fmt.Fprintln(c.Out, c.Paint(cli.Bold, "daemon"))
+		fmt.Fprintln(c.Out, c.Paint(typeset.Bold, "daemon"))
 		fmt.Fprintf(c.Out, "  %-13s process %d, version %s\n", d.State, d.PID, printable.Line(cmp.Or(d.Version, "unknown")))
 	}
 	if len(s.Forward) > 0 {
-		fmt.Fprintln(c.Out, c.Paint(cli.Bold, "forwarded Records"))
+		fmt.Fprintln(c.Out, c.Paint(typeset.Bold, "forwarded Records"))
 	}
 	for i := range s.Forward {
 		c.Wrap("  "+printable.Text(s.Forward[i].To+": "+s.Forward[i].String()), "    ")
 	}
 	if s.Daemon.PID != 0 || s.Keep != store.DefaultLimits {
-		fmt.Fprintf(c.Out, "%s\n  %v\n", c.Paint(cli.Bold, "retention"), s.Keep)
+		fmt.Fprintf(c.Out, "%s\n  %v\n", c.Paint(typeset.Bold, "retention"), s.Keep)
 	}
 	if len(s.Sandbox) > 0 {
-		fmt.Fprintln(c.Out, c.Paint(cli.Bold, "sandboxed programs"))
+		fmt.Fprintln(c.Out, c.Paint(typeset.Bold, "sandboxed programs"))
 	}
 	for _, h := range s.Sandbox {
 		c.Wrap(fmt.Sprintf("  %-24s %s", printable.Line(h.Hook), printable.Line(h.Sandbox)), "    ")
 	}
-	fmt.Fprintln(c.Out, c.Paint(cli.Bold, "last 24 hours"))
+	fmt.Fprintln(c.Out, c.Paint(typeset.Bold, "last 24 hours"))
 	c.Wrap("  "+counts(&s.Day), "    ")
 	slow := s.Day.Hooks[:min(5, len(s.Day.Hooks))]
 	labels := hookLabels(slow)

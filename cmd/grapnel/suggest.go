@@ -10,6 +10,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/records"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/typeset"
 	"github.com/grapnel-dev/grapnel/cmd/internal/workbench/staging"
 	"github.com/grapnel-dev/grapnel/internal/replay"
 )
@@ -104,7 +105,7 @@ func checkThresholds(cmd *cobra.Command) error {
 
 func (c *console) printAdvice(a *replay.Advice) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s Records", c.Paint(cli.Bold, "read"), printable.Number(a.Records))
+	fmt.Fprintf(&b, "%s %s Records", c.Paint(typeset.Bold, "read"), printable.Number(a.Records))
 	if !a.From.IsZero() {
 		fmt.Fprintf(&b, ", %s to %s", a.From.Local().Format(dayFormat), a.To.Local().Format(dayFormat))
 	}
@@ -121,7 +122,7 @@ func (c *console) printAdvice(a *replay.Advice) error {
 		if s.Rule != nil {
 			at = ruleAt(*s.Rule)
 		}
-		fmt.Fprintf(&b, "\n%s %s\n  %s\n", c.Paint(cli.Bold, className(s.Kind)), at, printable.Line(s.Title))
+		fmt.Fprintf(&b, "\n%s %s\n  %s\n", c.Paint(typeset.Bold, className(s.Kind)), at, printable.Line(s.Title))
 		for _, line := range s.Evidence {
 			fmt.Fprintf(&b, "    %s\n", printable.Line(line))
 		}
@@ -134,9 +135,9 @@ func (c *console) printAdvice(a *replay.Advice) error {
 			line = printable.Text(strings.TrimSuffix(line, "\n"))
 			switch line[:min(1, len(line))] {
 			case "+":
-				line = c.Paint(cli.Green, line)
+				line = c.Paint(typeset.Green, line)
 			case "-":
-				line = c.Paint(cli.Red, line)
+				line = c.Paint(typeset.Red, line)
 			}
 			fmt.Fprintf(&b, "    %s\n", line)
 		}

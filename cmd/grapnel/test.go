@@ -14,6 +14,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/typeset"
 	"github.com/grapnel-dev/grapnel/cmd/internal/workbench/check"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/glob"
@@ -229,7 +230,7 @@ func (t *tester) printBroken(errs []*policyfile.Error) error {
 			}
 			continue
 		}
-		fmt.Fprintln(t.Out, t.located(check.BadPolicy(err), cli.Red))
+		fmt.Fprintln(t.Out, t.located(check.BadPolicy(err), typeset.Red))
 	}
 	if len(errs) > 0 {
 		return cli.ErrFailed
@@ -315,14 +316,14 @@ func (t *tester) report(r *policytest.Result) {
 	switch r.Status {
 	case policytest.Skipped:
 		t.showProgress(0, 0)
-		fmt.Fprintf(t.Out, "%s %s: %s\n", t.Paint(cli.Yellow, "skip"), name, printable.Line(r.Test.Skip))
+		fmt.Fprintf(t.Out, "%s %s: %s\n", t.Paint(typeset.Yellow, "skip"), name, printable.Line(r.Test.Skip))
 	case policytest.Passed:
 		switch {
 		case t.bench:
 			b := r.Bench
-			fmt.Fprintf(t.Out, "%s %s\n     %d times, fastest %v, median %v, %d bytes in %d allocations\n", t.Paint(cli.Green, "pass"), name, b.N, b.Fast, b.Median, b.Bytes, b.Allocs)
+			fmt.Fprintf(t.Out, "%s %s\n     %d times, fastest %v, median %v, %d bytes in %d allocations\n", t.Paint(typeset.Green, "pass"), name, b.N, b.Fast, b.Median, b.Bytes, b.Allocs)
 		case t.verbose:
-			fmt.Fprintf(t.Out, "%s %s\n%s\n", t.Paint(cli.Green, "pass"), name, cli.Indent(r.Details(), ""))
+			fmt.Fprintf(t.Out, "%s %s\n%s\n", t.Paint(typeset.Green, "pass"), name, cli.Indent(r.Details(), ""))
 		}
 	default:
 		t.showProgress(0, 0)
@@ -332,7 +333,7 @@ func (t *tester) report(r *policytest.Result) {
 		} else {
 			t.last = details
 		}
-		fmt.Fprintf(t.Out, "%s %s\n%s\n", t.Paint(cli.Red, string(r.Status)), name, details)
+		fmt.Fprintf(t.Out, "%s %s\n%s\n", t.Paint(typeset.Red, string(r.Status)), name, details)
 	}
 }
 
@@ -358,9 +359,9 @@ func (t *tester) summary(results []policytest.Result, total int, errs []*policyf
 		fmt.Fprintln(t.Out, "no tests")
 		return
 	}
-	word := t.Paint(cli.Green, "ok")
+	word := t.Paint(typeset.Green, "ok")
 	if failed+len(errs) > 0 {
-		word = t.Paint(cli.Red, "FAIL")
+		word = t.Paint(typeset.Red, "FAIL")
 	}
 	text := fmt.Sprintf("%s %d passed", word, passed)
 	if failed > 0 {

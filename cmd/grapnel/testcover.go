@@ -14,6 +14,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/typeset"
 	"github.com/grapnel-dev/grapnel/internal/policytest"
 )
 
@@ -91,10 +92,10 @@ func (t *tester) reportCoverage(cover *policytest.Cover) error {
 			for _, line := range p.Missing() {
 				fmt.Fprintln(t.Out, printable.Line(line))
 			}
-			fmt.Fprintf(t.Out, "%s %s: %s\n", t.Paint(cli.Bold, "coverage"), printable.Line(p.Policy), p.Total)
+			fmt.Fprintf(t.Out, "%s %s: %s\n", t.Paint(typeset.Bold, "coverage"), printable.Line(p.Policy), p.Total)
 		}
 		if len(c.Policies) > 1 {
-			fmt.Fprintf(t.Out, "%s of all: %s\n", t.Paint(cli.Bold, "coverage"), c.Total)
+			fmt.Fprintf(t.Out, "%s of all: %s\n", t.Paint(typeset.Bold, "coverage"), c.Total)
 		}
 	}
 	return t.checkThreshold("the coverage", c.Total.All().Percent(), t.quality.threshold)
@@ -165,7 +166,7 @@ func (t *tester) printMutation(m *policytest.Mutation) {
 	if m.Same > 0 {
 		text += fmt.Sprintf("; %d more make no difference to any event", m.Same)
 	}
-	fmt.Fprintf(t.Out, "%s %s\n", t.Paint(cli.Bold, "mutation"), text)
+	fmt.Fprintf(t.Out, "%s %s\n", t.Paint(typeset.Bold, "mutation"), text)
 }
 
 // ofPlace prefixes a text with a hook and a place in it.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/typeset"
 	"github.com/grapnel-dev/grapnel/cmd/internal/workbench/testwatch"
 	"github.com/grapnel-dev/grapnel/internal/policytest"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -60,9 +61,9 @@ func (t *tester) round(ctx context.Context, w *testwatch.Watcher, changed map[st
 			return nil
 		}
 		if !t.JSON {
-			fmt.Fprintln(t.Out, t.Paint(cli.Dim, strings.Repeat("-", 40)))
+			fmt.Fprintln(t.Out, t.Paint(typeset.Dim, strings.Repeat("-", 40)))
 			for _, file := range gone {
-				fmt.Fprintf(t.Out, "%s %s\n", t.Paint(cli.Yellow, "gone"), printable.Line(file))
+				fmt.Fprintf(t.Out, "%s %s\n", t.Paint(typeset.Yellow, "gone"), printable.Line(file))
 			}
 		}
 		if len(tests)+len(errs) == 0 {

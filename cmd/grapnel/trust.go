@@ -17,6 +17,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/typeset"
 	"github.com/grapnel-dev/grapnel/cmd/internal/workbench/check"
 	"github.com/grapnel-dev/grapnel/cmd/internal/workbench/review"
 	"github.com/grapnel-dev/grapnel/local"
@@ -79,7 +80,7 @@ func (c *console) trust(place local.Place, file, digest string) error {
 	x, wrong := load.Examine(file, local.ProjectRoot(filepath.Dir(file)), packs.All())
 	if len(wrong) > 0 {
 		for _, e := range wrong {
-			fmt.Fprintln(c.Err, c.located(check.BadPolicy(e), cli.Red))
+			fmt.Fprintln(c.Err, c.located(check.BadPolicy(e), typeset.Red))
 		}
 		return cli.ErrFailed
 	}
@@ -89,7 +90,7 @@ func (c *console) trust(place local.Place, file, digest string) error {
 	if !c.JSON {
 		c.printExamined(x)
 		if oldErr != nil {
-			fmt.Fprintf(c.Out, "%s %v\n", c.Paint(cli.Yellow, "warning:"), oldErr)
+			fmt.Fprintf(c.Out, "%s %v\n", c.Paint(typeset.Yellow, "warning:"), oldErr)
 		} else if old != nil && !same {
 			c.printChanges(trusts, old, x)
 		}
@@ -105,11 +106,11 @@ func (c *console) trust(place local.Place, file, digest string) error {
 	case err != nil:
 		return err
 	case x.Vouched:
-		fmt.Fprintf(c.Out, "%s %s, because your own policy trusts it\n", c.Paint(cli.Green, "trusted"), file)
+		fmt.Fprintf(c.Out, "%s %s, because your own policy trusts it\n", c.Paint(typeset.Green, "trusted"), file)
 	case same:
 		fmt.Fprintf(c.Out, "%s is already trusted and unchanged\n", file)
 	default:
-		fmt.Fprintf(c.Out, "%s %s\n", c.Paint(cli.Green, "trusted"), file)
+		fmt.Fprintf(c.Out, "%s %s\n", c.Paint(typeset.Green, "trusted"), file)
 	}
 	return nil
 }
@@ -211,18 +212,18 @@ func (c *console) confirmTrust(x *load.Examined, digest string) error {
 
 func (c *console) printExamined(x *load.Examined) {
 	r := review.NewReport(x, false)
-	fmt.Fprintln(c.Out, c.Paint(cli.Bold, printable.Line(x.File)))
+	fmt.Fprintln(c.Out, c.Paint(typeset.Bold, printable.Line(x.File)))
 	file := ""
 	for _, h := range r.Hooks {
 		if h.File != file {
 			file = h.File
-			fmt.Fprintln(c.Out, c.Paint(cli.Bold, printable.Line(file)))
+			fmt.Fprintln(c.Out, c.Paint(typeset.Bold, printable.Line(file)))
 		}
-		fmt.Fprintf(c.Out, "  %s %s\n    %s\n", c.Paint(cli.Bold, printable.Line(h.Name)), printable.Text(strings.Join(h.On, ", ")), cli.Indent(h.Does, "    ")[4:])
+		fmt.Fprintf(c.Out, "  %s %s\n    %s\n", c.Paint(typeset.Bold, printable.Line(h.Name)), printable.Text(strings.Join(h.On, ", ")), cli.Indent(h.Does, "    ")[4:])
 	}
 	for _, f := range x.Foreign {
 		for _, e := range append(slices.Clone(f.Errors), f.Notes...) {
-			fmt.Fprintf(c.Out, "%s %s\n", c.Paint(cli.Yellow, "warning:"), printable.Text(e.Error()))
+			fmt.Fprintf(c.Out, "%s %s\n", c.Paint(typeset.Yellow, "warning:"), printable.Text(e.Error()))
 		}
 	}
 	if len(x.Pins)+len(x.Loads) > 0 {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/typeset"
 	"github.com/grapnel-dev/grapnel/cmd/internal/workbench/review"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy/load"
@@ -29,9 +30,9 @@ func (c *console) listTrusted(place local.Place) error {
 		fmt.Fprintln(c.Out, "no trusted policies of projects")
 	}
 	for _, f := range files {
-		color := cli.Yellow
+		color := typeset.Yellow
 		if f.State == load.Trusted {
-			color = cli.Green
+			color = typeset.Green
 		}
 		fmt.Fprintf(c.Out, "%s %s\n", c.Paint(color, fmt.Sprintf("%-9s", f.State)), printable.Line(f.File))
 		if f.Digest != "" {
@@ -45,7 +46,7 @@ func (c *console) listTrusted(place local.Place) error {
 			fmt.Fprintf(c.Out, "  runs %s\n", cli.Indent(text, "    ")[4:])
 		}
 		for _, text := range f.Wrong {
-			fmt.Fprintf(c.Out, "  %s %s\n", c.Paint(cli.Yellow, "warning:"), printable.Line(text))
+			fmt.Fprintf(c.Out, "  %s %s\n", c.Paint(typeset.Yellow, "warning:"), printable.Line(text))
 		}
 		if f.Hint != "" {
 			fmt.Fprintf(c.Out, "  hint: %s\n", printable.Line(f.Hint))

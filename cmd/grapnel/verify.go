@@ -16,6 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/setup/install"
 	"github.com/grapnel-dev/grapnel/cmd/internal/setup/verify"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/typeset"
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
@@ -147,7 +148,7 @@ func programsOf(names []string, program string) ([]verify.Program, error) {
 }
 
 func (c *console) printReport(r *verify.Report) {
-	fmt.Fprintf(c.Out, "%s %s on %s\n", c.Paint(cli.Bold, r.Agent), printable.Text(r.Version), r.System)
+	fmt.Fprintf(c.Out, "%s %s on %s\n", c.Paint(typeset.Bold, r.Agent), printable.Text(r.Version), r.System)
 	table := tabwriter.NewWriter(c.Out, 0, 0, 2, ' ', 0)
 	var quiet []string
 	for _, row := range r.Rows {
@@ -164,9 +165,9 @@ func (c *console) printReport(r *verify.Report) {
 	_ = table.Flush()
 	if len(quiet) > 0 {
 		slices.Sort(quiet)
-		fmt.Fprintf(c.Out, "  %s\n", c.Paint(cli.Dim, fmt.Sprintf("did not fire in these runs: %v", quiet)))
+		fmt.Fprintf(c.Out, "  %s\n", c.Paint(typeset.Dim, fmt.Sprintf("did not fire in these runs: %v", quiet)))
 	}
 	for _, problem := range r.Problems {
-		fmt.Fprintf(c.Out, "  %s %s\n", c.Paint(cli.Red, "problem:"), cli.Indent(problem, "  ")[2:])
+		fmt.Fprintf(c.Out, "  %s %s\n", c.Paint(typeset.Red, "problem:"), cli.Indent(problem, "  ")[2:])
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/typeset"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/local"
 )
@@ -41,31 +42,22 @@ func (c *Console) Colors() bool {
 	return Terminal(c.Out) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
-// Paint colors a text if colors are enabled. The empty code has no color.
-func (c *Console) Paint(code, text string) string {
-	if code == "" || !c.Colors() {
+// Paint returns a text in a style if colors are enabled.
+func (c *Console) Paint(style typeset.Style, text string) string {
+	if !c.Colors() {
 		return text
 	}
-	return "\x1b[" + code + "m" + text + "\x1b[0m"
+	return style.Paint(text)
 }
 
-// Codes for Paint.
-const (
-	Bold   = "1"
-	Dim    = "2"
-	Red    = "31"
-	Green  = "32"
-	Yellow = "33"
-)
-
-// DecisionColour returns the code for the word of a decision, or "".
-func DecisionColour(word string) string {
-	return map[string]string{"block": Red, "halt": Red, "ask": Yellow, "allow": Green}[strings.TrimSpace(word)]
+// DecisionStyle returns the style for the word of a decision.
+func DecisionStyle(word string) typeset.Style {
+	return map[string]typeset.Style{"block": typeset.Red, "halt": typeset.Red, "ask": typeset.Yellow, "allow": typeset.Green}[strings.TrimSpace(word)]
 }
 
 // Decision paints the word of a decision.
 func (c *Console) Decision(word string) string {
-	return c.Paint(DecisionColour(word), word)
+	return c.Paint(DecisionStyle(word), word)
 }
 
 // Output is a writer that remembers the first failed write. A command can print many lines

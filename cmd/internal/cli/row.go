@@ -3,14 +3,11 @@ package cli
 import (
 	"fmt"
 	"io"
-	"math"
 	"strings"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/typeset"
 )
-
-// A Span is a part of a line with one color; see Paint. Its text is safe for a terminal.
-type Span struct{ Text, Code string }
 
 // Columns returns the width of the terminal on stdout, or 0 if stdout is not a terminal. Other
 // output is never cut, so that programs get each line completely.
@@ -24,25 +21,24 @@ func columnsOf(stream any) int {
 }
 
 // Row prints spans on one line. It cuts the line at the right edge of a terminal.
-func (c *Console) Row(spans ...Span) error {
-	room := c.Columns()
-	if room == 0 {
-		room = math.MaxInt32
+func (c *Console) Row(spans ...typeset.Span) error {
+	row := typeset.Row(spans).TrimRight()
+	if room := c.Columns(); room > 0 {
+		row = row.Cut(room)
 	}
-	var b strings.Builder
-	for i, s := range spans {
-		if i == len(spans)-1 {
-			s.Text = strings.TrimRight(s.Text, " ")
-		}
-		text := printable.Cut(s.Text, room)
-		room -= printable.Columns(text)
-		if text != "" {
-			b.WriteString(c.Paint(s.Code, text))
-		}
-	}
-	_, err := fmt.Fprintln(c.Out, strings.TrimRight(b.String(), " "))
+	_, err := fmt.Fprintln(c.Out, row.String(c.Colors()))
 	return err
 }
+
+// Rows prints rows as they are, without the spaces at their ends.
+func (c *Console) Rows(rows []typeset.Row) {
+	for _, row := range rows {
+		fmt.Fprintln(c.Out, row.TrimRight().String(c.Colors()))
+	}
+}
+
+// Tree prints a tree. It breaks lines at the right edge of a terminal.
+func (c *Console) Tree(t *typeset.Tree) { c.Rows(t.Rows(c.Columns())) }
 
 // Wrap prints a text. On a terminal it breaks long lines between words, and begins further lines
 // with by. A first word "warning:" is colored.
@@ -54,7 +50,7 @@ func (c *Console) WrapTo(w io.Writer, text, by string) {
 	for part := range strings.SplitSeq(text, "\n") {
 		for _, line := range printable.Wrap(part, columnsOf(w), by) {
 			if rest, ok := strings.CutPrefix(line, warning); ok {
-				line = c.Paint(Yellow, warning) + rest
+				line = c.Paint(typeset.Yellow, warning) + rest
 			}
 			fmt.Fprintln(w, line)
 		}

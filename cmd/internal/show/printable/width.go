@@ -51,20 +51,32 @@ func CutLeft(text string, width int) string {
 	}
 }
 
+// Break returns the beginning of a line that fits into a width, and the rest; at least one character
+// fits. With words it breaks between words if possible, and the rest begins with a word.
+func Break(text string, width int, words bool) (fits, rest string) {
+	fits, rest = Split(text, max(width, 2))
+	if !words || rest == "" {
+		return fits, rest
+	}
+	if at := strings.LastIndexByte(fits, ' '); rest[0] != ' ' && at > 0 && strings.TrimSpace(fits[:at]) != "" {
+		fits, rest = fits[:at], text[at:]
+	}
+	return fits, strings.TrimLeft(rest, " ")
+}
+
 // Wrap breaks a line at spaces into lines of a width. Lines after the first begin with by. A word
 // that is longer than a line is broken, too. A width of 0 has room for all.
 func Wrap(text string, width int, by string) []string {
-	var lines []string
-	for width > Columns(by)+1 {
-		fits, rest := Split(text, width)
-		if rest == "" {
-			break
-		}
-		if at := strings.LastIndexByte(fits, ' '); at > len(by) && rest[0] != ' ' {
-			fits, rest = fits[:at], text[at:]
-		}
-		lines = append(lines, strings.TrimRight(fits, " "))
-		text = by + strings.TrimLeft(rest, " ")
+	if width <= Columns(by)+1 {
+		return []string{text}
 	}
-	return append(lines, text)
+	var lines []string
+	for before := ""; ; before = by {
+		fits, rest := Break(text, width-Columns(before), true)
+		if rest == "" {
+			return append(lines, before+fits)
+		}
+		lines = append(lines, strings.TrimRight(before+fits, " "))
+		text = rest
+	}
 }

@@ -1,8 +1,8 @@
-// Package watch is the view of "grapnel watch": sessions, new events, and the details of one event.
+// Package watch is the screen of "grapnel watch": sessions, new events, and the details of one event.
 //
 //	m := watch.New(watch.Options{})
 //	m.Update(watch.Resize{Width: 80, Height: 24})
-//	m.Update(watch.Batch{Items: []*watch.Item{watch.NewItem(&entry)}})
+//	m.Update(watch.Batch{Items: []*recordview.Item{recordview.NewItem(&entry)}})
 //	m.Update(watch.Key{Name: "down"})
 //	screen := m.View()
 //
@@ -10,6 +10,6 @@
 // returns the screen as text with colors. It reads no file, starts nothing and does not use the
 // terminal, so the view depends only on the messages.
 //
-// The Model cleans all text of events before it shows it: it replaces control characters,
-// characters that change the text direction, and invalid UTF-8.
+// Package recordview cleans all text of events before it is shown: control characters, characters that
+// change the text direction, and invalid UTF-8.
 package watch

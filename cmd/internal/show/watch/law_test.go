@@ -11,10 +11,10 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
-	"github.com/grapnel-dev/grapnel/internal/testhelp/rapid"
-
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/recordview"
 	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/rapid"
 )
 
 // hostile is text that can control a terminal, break lines, or have another width than it seems
@@ -29,7 +29,7 @@ var hostile = rapid.OneOf(
 	}),
 )
 
-func drawItem(t *rapid.T, n string) *Item {
+func drawItem(t *rapid.T, n string) *recordview.Item {
 	text := func(what string) string { return hostile.Draw(t, n+what) }
 	quoted := func(what string) json.RawMessage {
 		b, err := json.Marshal(text(what))
@@ -61,7 +61,7 @@ func drawItem(t *rapid.T, n string) *Item {
 		e.Input.Tool, e.Input.Session = nil, grapnel.Session{}
 		e.Input.Native = json.RawMessage(`{"hook_event_name":"PreToolUse","session_id":"s","tool_name":` + string(quoted("name")) + `,"tool_input":{"command":` + string(quoted("line")) + `}}`)
 	}
-	return NewItem(e)
+	return recordview.NewItem(e)
 }
 
 var looks = regexp.MustCompile(`\x1b\[[0-9]+m`)
@@ -100,18 +100,18 @@ func TestShownIsWanted(t *testing.T) {
 			"batch": func(t *rapid.T) {
 				e := &spool.Entry{}
 				e.Agent, e.Session = rapid.SampledFrom([]string{"a", "b"}).Draw(t, "agent"), rapid.SampledFrom([]string{"1", "2"}).Draw(t, "session")
-				m.Update(Batch{Items: []*Item{NewItem(e), NewItem(e)}})
+				m.Update(Batch{Items: []*recordview.Item{recordview.NewItem(e), recordview.NewItem(e)}})
 			},
 			"key": func(t *rapid.T) { m.Update(Key{Name: rapid.SampledFrom(keys).Draw(t, "key")}) },
 			"filter": func(t *rapid.T) {
 				m.setFilter(rapid.SampledFrom([]string{"", "agent:a", "-agent:a"}).Draw(t, "filter"))
 			},
 			"": func(t *rapid.T) {
-				var want []*Item
+				var want []*item
 				behind := 0
 				for _, it := range m.items {
 					switch {
-					case m.focus != nil && (it.Agent != m.focus.agent || it.Session != m.focus.session), !m.filter.Wants(it, m.slow):
+					case m.focus != nil && (it.Agent != m.focus.agent || it.Session != m.focus.session), !m.filter.Wants(it.Item, m.slow):
 					case m.paused && it.seq > m.last:
 						behind++
 					default:
@@ -137,7 +137,7 @@ func TestShownIsWanted(t *testing.T) {
 func BenchmarkView(b *testing.B) {
 	m := sample(b, Options{})
 	for i := range 5000 {
-		m.Update(Batch{Items: []*Item{NewItem(entry(b, i, work[i%len(work)]))}})
+		m.Update(Batch{Items: []*recordview.Item{recordview.NewItem(entry(b, i, work[i%len(work)]))}})
 	}
 	m.Update(Resize{120, 40})
 	press(m, "enter")
@@ -149,6 +149,6 @@ func BenchmarkView(b *testing.B) {
 func BenchmarkNewItem(b *testing.B) {
 	e := entry(b, 0, work[6])
 	for b.Loop() {
-		NewItem(e)
+		recordview.NewItem(e)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/recordview"
 )
 
 // Options configure a Model. The zero value is the default.
@@ -15,7 +17,14 @@ type Options struct {
 	KeepSize int            // approximate maximum size of the events in bytes; 0 = 64 MiB
 	Location *time.Location // of times; nil = local
 	Home     string         // displayed as ~; empty = no replacement
-	Filter   string         // the initial filter, in the syntax of ParseFilter
+	Filter   string         // the initial filter, in the syntax of recordview.ParseFilter
+}
+
+// An item is an Item with its sequence number.
+type item struct {
+	*recordview.Item
+
+	seq int
 }
 
 // A Msg is a message to a Model: one of the types below.
@@ -27,7 +36,7 @@ type (
 
 	// Batch has new Items, oldest first.
 	Batch struct {
-		Items    []*Item
+		Items    []*recordview.Item
 		Problems []string // errors of unreadable Items
 	}
 
@@ -59,13 +68,14 @@ const (
 type Model struct {
 	opts          Options
 	slow          float64 // milliseconds
+	form          recordview.Form
 	width, height int
 	now           time.Time
 	keeper        *Keeper
 	problems      int
 	problem       string // the last one
 
-	items []*Item // oldest first
+	items []*item // oldest first
 	seq   int     // number of Items so far
 	size  int     // bytes of items
 	gone  int     // number of removed Items
@@ -73,10 +83,10 @@ type Model struct {
 	sessions []*session // most recent activity first
 	total    session    // of all sessions
 	focus    *sessionID // nil = all
-	filter   Filter
+	filter   recordview.Filter
 	typed    string // the text of the active filter
 
-	shown  []*Item // Items that match the filter and are not held back by a pause
+	shown  []*item // Items that match the filter and are not held back by a pause
 	at     int     // index of the selected Item in shown
 	top    int     // index of the first Item of shown on the screen
 	follow bool
@@ -106,7 +116,7 @@ func New(opts Options) *Model {
 	opts.Keep = cmp.Or(opts.Keep, 5000)
 	opts.KeepSize = cmp.Or(opts.KeepSize, 64<<20)
 	opts.Location = cmp.Or(opts.Location, time.Local)
-	m := &Model{opts: opts, slow: float64(opts.Slow) / float64(time.Millisecond), follow: true, width: 80, height: 24}
+	m := &Model{opts: opts, slow: float64(opts.Slow) / float64(time.Millisecond), form: recordview.Form{Slow: opts.Slow, Location: opts.Location, Home: opts.Home}, follow: true, width: 80, height: 24}
 	m.setFilter(opts.Filter)
 	return m
 }
@@ -139,8 +149,8 @@ func (m *Model) add(b Batch) {
 	}
 	for _, it := range b.Items {
 		m.seq++
-		it.seq = m.seq
-		m.size += it.size
+		m.size += it.Size()
+		it := &item{it, m.seq}
 		m.items = append(m.items, it)
 		m.count(it)
 		switch {
@@ -158,10 +168,10 @@ func (m *Model) add(b Batch) {
 func (m *Model) forget() {
 	n := max(0, len(m.items)-m.opts.Keep)
 	for _, it := range m.items[:n] {
-		m.size -= it.size
+		m.size -= it.Size()
 	}
 	for ; n < len(m.items)-1 && m.size > m.opts.KeepSize; n++ {
-		m.size -= m.items[n].size
+		m.size -= m.items[n].Size()
 	}
 	if n == 0 {
 		return
@@ -185,14 +195,14 @@ func (m *Model) forget() {
 }
 
 // drop removes the first n elements of a list and releases their memory.
-func drop(list []*Item, n int) []*Item {
+func drop(list []*item, n int) []*item {
 	rest := copy(list, list[n:])
 	clear(list[rest:])
 	return list[:rest]
 }
 
-func (m *Model) wants(it *Item) bool {
-	return (m.focus == nil || *m.focus == idOf(it)) && m.filter.Wants(it, m.slow)
+func (m *Model) wants(it *item) bool {
+	return (m.focus == nil || *m.focus == idOf(it)) && m.filter.Wants(it.Item, m.slow)
 }
 
 // choose recomputes the displayed Items. The selection stays, or moves to the nearest Item.
@@ -211,10 +221,10 @@ func (m *Model) choose() {
 			m.shown = append(m.shown, it)
 		}
 	}
-	m.at, _ = slices.BinarySearchFunc(m.shown, was, func(it *Item, seq int) int { return it.seq - seq })
+	m.at, _ = slices.BinarySearchFunc(m.shown, was, func(it *item, seq int) int { return it.seq - seq })
 }
 
-func (m *Model) selected() *Item {
+func (m *Model) selected() *item {
 	if m.at < 0 || m.at >= len(m.shown) {
 		return nil
 	}
@@ -246,7 +256,7 @@ func scrolled(top, at, room, all int) int {
 }
 
 func (m *Model) setFilter(text string) {
-	f, err := ParseFilter(text)
+	f, err := recordview.ParseFilter(text)
 	if err != nil {
 		m.wrong, _, _ = strings.Cut(err.Error(), "\n")
 		return
@@ -290,7 +300,7 @@ func (m *Model) typeKey(k Key) {
 		m.draft = m.draft[:strings.LastIndexByte(strings.TrimRight(m.draft, " "), ' ')+1]
 	default:
 		if len(m.draft)+len(k.Text) <= maxTyped {
-			m.draft += strings.ReplaceAll(clean(k.Text), "\n", " ")
+			m.draft += strings.ReplaceAll(recordview.Clean(k.Text), "\n", " ")
 		}
 	}
 	m.setFilter(m.draft)
@@ -406,7 +416,7 @@ func (m *Model) move(name string) {
 	}
 	switch m.pane {
 	case detailsPane:
-		m.detailTop = within(m.detailTop+by, 0, max(0, len(m.detailRows(m.width))-l.details))
+		m.detailTop = within(m.detailTop+by, 0, max(0, len(m.detailRows())-l.details))
 	case sessionsPane:
 		i := within(m.sessionIndex()+by, 0, len(m.sessions))
 		if m.sessionAt = nil; i > 0 {

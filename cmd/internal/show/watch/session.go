@@ -7,19 +7,21 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/recordview"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/typeset"
 )
 
 // A sessionID identifies a session. Two agents may use the same session name.
 type sessionID struct{ agent, session string }
 
-func idOf(it *Item) sessionID { return sessionID{it.Agent, it.Session} }
+func idOf(it *item) sessionID { return sessionID{it.Agent, it.Session} }
 
 // A session is the observed activity of one agent session. Its counters do not decrease when events
 // are removed.
 type session struct {
 	sessionID
 	dir    string
-	last   *Item // the latest event, except late ones
+	last   *recordview.Item // the latest event, except late ones
 	at     time.Time
 	events int
 
@@ -31,7 +33,7 @@ type session struct {
 const maxSessions = 500
 
 // count adds an Item to its session.
-func (m *Model) count(it *Item) {
+func (m *Model) count(it *item) {
 	id := idOf(it)
 	i := slices.IndexFunc(m.sessions, func(s *session) bool { return s.sessionID == id })
 	if i < 0 {
@@ -42,7 +44,7 @@ func (m *Model) count(it *Item) {
 	s.tally(it)
 	m.total.tally(it)
 	if !it.Late {
-		s.last = it.summary()
+		s.last = summary(it.Item)
 		if it.Dir != "" {
 			s.dir = it.Dir
 		}
@@ -60,8 +62,8 @@ func (m *Model) count(it *Item) {
 }
 
 // tally counts the result of an Item.
-func (s *session) tally(it *Item) {
-	failed, open := it.failures()
+func (s *session) tally(it *item) {
+	failed, open := it.Failures()
 	s.failed += failed - open
 	s.open += open
 	if it.Late {
@@ -79,8 +81,8 @@ func (s *session) tally(it *Item) {
 }
 
 // summary returns the parts of its latest event that a session keeps after the event is removed.
-func (it *Item) summary() *Item {
-	s := &Item{About: strings.Clone(it.About)}
+func summary(it *recordview.Item) *recordview.Item {
+	s := &recordview.Item{About: strings.Clone(it.About)}
 	s.Event, s.Tool, s.Decision, s.Halt, s.Changed = it.Event, it.Tool, it.Decision, it.Halt, it.Changed
 	return s
 }
@@ -94,20 +96,20 @@ func (m *Model) sessionIndex() int {
 }
 
 // counts returns the nonzero counters of a session.
-func (s *session) counts() row {
-	var r row
+func (s *session) counts() typeset.Row {
+	var r typeset.Row
 	for _, c := range []struct {
 		n    int
 		what string
-		look style
-	}{{s.blocked, "blocked", red}, {s.asked, "asked", yellow}, {s.open, "FAILED OPEN", yellow}, {s.failed, "FAILED", red}, {s.changed, "changed", cyan}} {
+		look typeset.Style
+	}{{s.blocked, "blocked", typeset.Red}, {s.asked, "asked", typeset.Yellow}, {s.open, "FAILED OPEN", typeset.Yellow}, {s.failed, "FAILED", typeset.Red}, {s.changed, "changed", typeset.Cyan}} {
 		if c.n == 0 {
 			continue
 		}
 		if len(r) > 0 {
-			r = append(r, span{"  ", normal})
+			r = append(r, typeset.Normal.Span("  "))
 		}
-		r = append(r, span{strconv.Itoa(c.n) + " " + c.what, c.look})
+		r = append(r, c.look.Span(strconv.Itoa(c.n)+" "+c.what))
 	}
 	return r
 }

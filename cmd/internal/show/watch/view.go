@@ -8,6 +8,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/recordview"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/typeset"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/wording"
 )
@@ -53,7 +55,7 @@ func (m *Model) View() string {
 	lines := []string{m.head()}
 	if m.help {
 		for _, r := range helpRows() {
-			lines = append(lines, r.fit(m.width, false))
+			lines = append(lines, r.Cut(m.width).Painted())
 		}
 	} else {
 		if l.sessions > 0 {
@@ -63,15 +65,15 @@ func (m *Model) View() string {
 		lines = append(lines, m.title("events", eventsPane, m.state()))
 		lines = append(lines, m.eventLines(l.events)...)
 		if l.details > 0 {
-			rows := m.detailRows(m.width)
+			rows := m.detailRows()
 			top := within(m.detailTop, 0, max(0, len(rows)-l.details))
 			lines = append(lines, m.title("details", detailsPane, more(top, l.details, len(rows))))
 			for i := range l.details {
-				var r row
+				var r typeset.Row
 				if top+i < len(rows) {
 					r = rows[top+i]
 				}
-				lines = append(lines, r.fit(m.width, false))
+				lines = append(lines, r.Cut(m.width).Painted())
 			}
 		}
 	}
@@ -91,18 +93,18 @@ func (m *Model) head() string {
 	if m.width < wide {
 		name = "grapnel"
 	}
-	r := row{{name, bold}, {"  " + printable.Count(len(m.sessions), "session") + "  " + printable.Count(m.total.events, "event"), normal}}
+	r := typeset.Row{typeset.Bold.Span(name), typeset.Normal.Span("  " + printable.Count(len(m.sessions), "session") + "  " + printable.Count(m.total.events, "event"))}
 	if m.width < small {
-		r = line(normal, printable.Count(m.total.events, "event"))
+		r = typeset.Normal.Row(printable.Count(m.total.events, "event"))
 	}
 	if counts := m.total.counts(); len(counts) > 0 {
-		r = append(append(r, span{"  ", normal}), counts...)
+		r = append(append(r, typeset.Normal.Span("  ")), counts...)
 	}
-	keeper, look := "", dim
+	keeper, look := "", typeset.Dim
 	switch k := m.keeper; {
 	case k == nil:
 	case k.Problem != "":
-		keeper, look = inLine(k.Problem), yellow
+		keeper, look = recordview.Line(k.Problem), typeset.Yellow
 	case k.Daemon && k.PID > 0:
 		keeper = "daemon " + strconv.Itoa(k.PID)
 	case k.Daemon:
@@ -112,72 +114,72 @@ func (m *Model) head() string {
 	default:
 		keeper = "no daemon: reading the spool"
 	}
-	if keeper = printable.Cut(keeper, m.width/3); m.width < small && look == dim { // there is room only for a problem
+	if keeper = printable.Cut(keeper, m.width/3); m.width < small && look == typeset.Dim { // there is room only for a problem
 		keeper = ""
 	}
-	return append(r.within(m.width-printable.Columns(keeper)-2), span{"  " + keeper, look}).fit(m.width, false)
+	return append(r.Fill(m.width-printable.Columns(keeper)-2), look.Span("  "+keeper)).Cut(m.width).Painted()
 }
 
 // title returns the line above a pane, with the state of the pane.
-func (m *Model) title(name string, of pane, state row) string {
-	look := dim
+func (m *Model) title(name string, of pane, state typeset.Row) string {
+	look := typeset.Dim
 	if m.pane == of && (m.details || of == sessionsPane) {
-		look = bold
+		look = typeset.Bold
 	}
-	r := append(row{{"── ", dim}, {name, look}, {" ", dim}}, state...)
+	r := append(typeset.Row{typeset.Dim.Span("── "), look.Span(name), typeset.Dim.Span(" ")}, state...)
 	if len(state) > 0 {
-		r = append(r, span{" ", dim})
+		r = append(r, typeset.Dim.Span(" "))
 	}
-	return append(r, span{strings.Repeat("─", max(0, m.width-printable.Columns(r.plain()))), dim}).fit(m.width, false)
+	return append(r, typeset.Dim.Span(strings.Repeat("─", max(0, m.width-r.Columns())))).Cut(m.width).Painted()
 }
 
 // more returns the visible range of a list, or nil if all of it is visible.
-func more(top, room, all int) row {
+func more(top, room, all int) typeset.Row {
 	if all <= room {
 		return nil
 	}
-	return line(dim, strconv.Itoa(top+1)+"-"+strconv.Itoa(min(top+room, all))+" of "+strconv.Itoa(all))
+	return typeset.Dim.Row(strconv.Itoa(top+1) + "-" + strconv.Itoa(min(top+room, all)) + " of " + strconv.Itoa(all))
 }
 
 // state describes which events are shown.
-func (m *Model) state() row {
-	var parts row
-	add := func(look style, text string) {
+func (m *Model) state() typeset.Row {
+	var parts typeset.Row
+	add := func(look typeset.Style, text string) {
 		if len(parts) > 0 {
-			parts = append(parts, span{" · ", dim})
+			parts = append(parts, typeset.Dim.Span(" · "))
 		}
-		parts = append(parts, span{text, look})
+		parts = append(parts, look.Span(text))
 	}
 	switch {
 	case m.paused && m.behind > 0:
-		add(yellow, "PAUSED, "+strconv.Itoa(m.behind)+" new")
+		add(typeset.Yellow, "PAUSED, "+strconv.Itoa(m.behind)+" new")
 	case m.paused:
-		add(yellow, "PAUSED")
+		add(typeset.Yellow, "PAUSED")
 	case m.follow:
-		add(dim, "following")
+		add(typeset.Dim, "following")
 	case m.at < len(m.shown)-1:
-		add(yellow, "not following, "+strconv.Itoa(len(m.shown)-1-m.at)+" below")
+		add(typeset.Yellow, "not following, "+strconv.Itoa(len(m.shown)-1-m.at)+" below")
 	default:
-		add(yellow, "not following")
+		add(typeset.Yellow, "not following")
 	}
 	if m.focus != nil {
-		name := printable.Cut(inLine(m.focus.agent), 20)
+		name := printable.Cut(recordview.Line(m.focus.agent), 20)
 		if m.focus.session != "" {
-			name += " " + printable.Cut(inLine(m.focus.session), 12)
+			name += " " + printable.Cut(recordview.Line(m.focus.session), 12)
 		}
-		add(normal, "session "+name)
+		add(typeset.Normal, "session "+name)
 	}
 	if !m.filter.Empty() {
-		add(normal, "/"+printable.Cut(inLine(m.typed), 40))
+		add(typeset.Normal, "/"+printable.Cut(recordview.Line(m.typed), 40))
 	}
 	if !m.filter.Empty() || m.focus != nil {
-		add(dim, strconv.Itoa(len(m.shown))+" of "+strconv.Itoa(len(m.items)))
+		add(typeset.Dim, strconv.Itoa(len(m.shown))+" of "+strconv.Itoa(len(m.items)))
 	}
 	if m.gone > 0 {
-		add(dim, printable.Count(m.gone, "older event")+" dropped")
+		add(typeset.Dim, printable.Count(m.gone, "older event")+" dropped")
 	}
 	if m.problems > 0 {
-		add(yellow, strconv.Itoa(m.problems)+" unreadable: "+inLine(m.problem))
+		add(typeset.Yellow, strconv.Itoa(m.problems)+" unreadable: "+recordview.Line(m.problem))
 	}
 	return parts
 }
@@ -185,17 +187,17 @@ func (m *Model) state() row {
 // foot returns the bottom line: the keys, or the filter that the user edits.
 func (m *Model) foot() string {
 	if m.typing {
-		r := row{{"/", bold}, {clean(m.draft), normal}, {" ", marked}}
+		r := typeset.Row{typeset.Bold.Span("/"), typeset.Normal.Span(recordview.Clean(m.draft)), typeset.Marked.Span(" ")}
 		if m.wrong != "" {
-			return append(r, span{"  " + inLine(m.wrong), yellow}).fit(m.width, false)
+			return append(r, typeset.Yellow.Span("  "+recordview.Line(m.wrong))).Cut(m.width).Painted()
 		}
-		return append(r, span{"  words, key:value of " + strings.Join(keyNames, " ") + "; enter: apply, esc: cancel", dim}).fit(m.width, false)
+		return append(r, typeset.Dim.Span("  words, key:value of "+strings.Join(recordview.KeyNames, " ")+"; enter: apply, esc: cancel")).Cut(m.width).Painted()
 	}
 	if m.wrong != "" {
-		return line(yellow, inLine(m.wrong)).fit(m.width, false)
+		return typeset.Yellow.Row(recordview.Line(m.wrong)).Cut(m.width).Painted()
 	}
 	if m.help {
-		return line(dim, "any key: back  q: quit").fit(m.width, false)
+		return typeset.Dim.Row("any key: back  q: quit").Cut(m.width).Painted()
 	}
 	keys := []string{"↑↓ select", "enter details", "/ filter", "space pause", "f follow", "s session", "tab pane", "? help", "q quit"}
 	if m.paused {
@@ -207,11 +209,22 @@ func (m *Model) foot() string {
 	for printable.Columns(strings.Join(keys, "  ")) > m.width && len(keys) > 2 {
 		keys = slices.Delete(keys, len(keys)-3, len(keys)-2) // help and quit stay
 	}
-	return line(dim, strings.Join(keys, "  ")).fit(m.width, false)
+	return typeset.Dim.Row(strings.Join(keys, "  ")).Cut(m.width).Painted()
 }
 
-func helpRows() []row {
-	rows := []row{nil}
+// detailRows returns the details of the selected event.
+func (m *Model) detailRows() []typeset.Row {
+	it := m.selected()
+	if it == nil {
+		return []typeset.Row{typeset.Dim.Row("no event is selected")}
+	}
+	form := m.form
+	form.Width = m.width
+	return form.Item(it.Item)
+}
+
+func helpRows() []typeset.Row {
+	rows := []typeset.Row{nil}
 	for _, h := range [][2]string{
 		{"↑ ↓  k j", "previous and next event; also page up and down"},
 		{"g  G", "oldest and newest event"},
@@ -221,9 +234,9 @@ func helpRows() []row {
 		{"f", "follow: go to the newest event and keep following"},
 		{"s", "only the session of this event; again: all sessions"},
 		{"/", "filter: words, and key:value"},
-		{"", "  " + strings.Join(keyNames, ": ") + ":"},
-		{"", "  decision: " + strings.Join(decisionNames, " ")},
-		{"", "  is: " + strings.Join(isNames, " ")},
+		{"", "  " + strings.Join(recordview.KeyNames, ": ") + ":"},
+		{"", "  decision: " + strings.Join(recordview.DecisionNames, " ")},
+		{"", "  is: " + strings.Join(recordview.IsNames, " ")},
 		{"", "  -key:value and -word exclude; \"words in quotes\" are one phrase"},
 		{"esc", "back: leave the pane, details, filter or session"},
 		{"q", "quit"},
@@ -231,21 +244,21 @@ func helpRows() []row {
 		{"FAILED", "a hook could not answer; FAILED OPEN: the action continued anyway"},
 		{"late", "result of a hook that ran after the reply"},
 	} {
-		rows = append(rows, row{{"  " + left(h[0], 10), bold}, {h[1], normal}})
+		rows = append(rows, typeset.Row{typeset.Bold.Span("  " + typeset.Left(h[0], 10)), typeset.Normal.Span(h[1])})
 	}
 	return rows
 }
 
 // listed returns a line of a list. The line with the cursor is marked by style and by a character.
-func (m *Model) listed(r row, selected, active bool) string {
+func (m *Model) listed(r typeset.Row, selected, active bool) string {
 	if !selected {
-		return append(line(normal, " "), r...).fit(m.width, false)
+		return append(typeset.Normal.Row(" "), r...).Cut(m.width).Painted()
 	}
-	look := bold
+	look := typeset.Bold
 	if active {
-		look = marked
+		look = typeset.Marked
 	}
-	return line(look, ">"+r.plain()).fit(m.width, true)
+	return look.Row(">" + r.Plain()).Fill(m.width).Painted()
 }
 
 // agentName returns an agent's name, or a short form of it if narrow is set.
@@ -257,7 +270,7 @@ func agentName(name string, narrow bool) string {
 			}
 		}
 	}
-	return inLine(name)
+	return recordview.Line(name)
 }
 
 func (m *Model) agentWidth() int {
@@ -271,12 +284,12 @@ func (m *Model) sessionLines(n int) []string {
 	lines := make([]string, 0, n)
 	agents := m.agentWidth()
 	for i := m.sessionTop; len(lines) < n; i++ {
-		var r row
+		var r typeset.Row
 		switch {
 		case i == 0:
-			r = line(normal, "all sessions")
+			r = typeset.Normal.Row("all sessions")
 			if len(m.sessions) == 0 {
-				r = line(dim, "no events yet")
+				r = typeset.Dim.Row("no events yet")
 			}
 		case i <= len(m.sessions):
 			s := m.sessions[i-1]
@@ -286,13 +299,13 @@ func (m *Model) sessionLines(n int) []string {
 			}
 			counts := s.counts()
 			dirs := max(10, (m.width-agents)/4)
-			r = row{{left(agentName(s.agent, m.width < wide), agents), normal}, {" " + left(printable.CutLeft(m.dirName(s.dir), dirs), dirs), normal}, {" " + right(strconv.Itoa(s.events), 5) + " ev  ", dim}}
+			r = typeset.Row{typeset.Normal.Span(typeset.Left(agentName(s.agent, m.width < wide), agents)), typeset.Normal.Span(" " + typeset.Left(printable.CutLeft(m.form.Dir(s.dir), dirs), dirs)), typeset.Dim.Span(" " + typeset.Right(strconv.Itoa(s.events), 5) + " ev  ")}
 			if r = append(r, counts...); len(counts) > 0 {
-				r = append(r, span{"  ", normal})
+				r = append(r, typeset.Normal.Span("  "))
 			}
-			r = append(append(r, span{s.lastly(), dim}).within(m.width-1-5), span{right(ago, 5), normal})
+			r = append(append(r, typeset.Dim.Span(s.lastly())).Fill(m.width-1-5), typeset.Normal.Span(typeset.Right(ago, 5)))
 			if m.focus != nil && *m.focus != s.sessionID {
-				r = line(dim, r.plain())
+				r = typeset.Dim.Row(r.Plain())
 			}
 		default:
 			lines = append(lines, "")
@@ -316,27 +329,13 @@ func (s *session) lastly() string {
 }
 
 // what returns a short description of the event of an Item.
-func what(it *Item) string {
+func what(it *recordview.Item) string {
 	text := string(it.Event)
 	if it.Tool != "" {
 		text += " " + it.Tool
 	}
-	return inLine(text + " " + wording.Shorten(it.About, 200))
+	return recordview.Line(text + " " + wording.Shorten(it.About, 200))
 }
-
-// dirName returns a directory with ~ for the home directory.
-func (m *Model) dirName(dir string) string {
-	if dir == "" {
-		return "-"
-	}
-	if rest, ok := strings.CutPrefix(dir, m.opts.Home); ok && m.opts.Home != "" && (rest == "" || rest[0] == '/' || rest[0] == '\\') {
-		dir = "~" + rest
-	}
-	return inLine(dir)
-}
-
-// wordLook maps results of Word to styles.
-var wordLook = map[string]style{"block": red, "halt": red, "ask": yellow, "allow": green, "change": cyan, "none": dim, "late": dim}
 
 func (m *Model) eventLines(n int) []string {
 	lines := make([]string, 0, n)
@@ -345,9 +344,9 @@ func (m *Model) eventLines(n int) []string {
 		case i < len(m.shown):
 			lines = append(lines, m.listed(m.eventRow(m.shown[i]), i == m.at, m.pane == eventsPane))
 		case i == 0 && len(m.items) > 0:
-			lines = append(lines, line(dim, " no events match").fit(m.width, false))
+			lines = append(lines, typeset.Dim.Row(" no events match").Cut(m.width).Painted())
 		case i == 0:
-			lines = append(lines, line(dim, " waiting for events; --since 1h shows earlier events").fit(m.width, false))
+			lines = append(lines, typeset.Dim.Row(" waiting for events; --since 1h shows earlier events").Cut(m.width).Painted())
 		default:
 			lines = append(lines, "")
 		}
@@ -357,7 +356,7 @@ func (m *Model) eventLines(n int) []string {
 
 // eventRow returns an event on one line: time, agent, event, result, tool, subject, hooks and
 // duration.
-func (m *Model) eventRow(it *Item) row {
+func (m *Model) eventRow(it *item) typeset.Row {
 	narrow := m.width < wide
 	agents, events, hooks := m.agentWidth(), 17, 30
 	if narrow {
@@ -368,78 +367,64 @@ func (m *Model) eventRow(it *Item) row {
 	if !m.now.IsZero() && m.now.Sub(at) > 24*time.Hour {
 		when = at.Format("Jan _2  ")
 	}
-	var r row
+	var r typeset.Row
 	if m.width >= small {
-		r = row{{when + " ", dim}}
+		r = typeset.Row{typeset.Dim.Span(when + " ")}
 	}
 	if m.focus == nil && m.width >= small {
-		r = append(r, span{left(agentName(it.Agent, narrow), agents) + " ", normal})
+		r = append(r, typeset.Normal.Span(typeset.Left(agentName(it.Agent, narrow), agents)+" "))
 	}
-	word := Word(&it.Entry)
-	name := inLine(string(it.Event))
-	if rest, ok := strings.CutPrefix(name, grapnel.NativePrefix+inLine(it.Agent)+"."); ok {
+	word := recordview.Word(&it.Entry)
+	name := recordview.Line(string(it.Event))
+	if rest, ok := strings.CutPrefix(name, grapnel.NativePrefix+recordview.Line(it.Agent)+"."); ok {
 		name = rest // the line already shows the agent
 	}
 	if m.width >= middle {
-		r = append(r, span{left(name, events) + " ", normal})
+		r = append(r, typeset.Normal.Span(typeset.Left(name, events)+" "))
 	}
-	r = append(r, span{left(word, 6) + " ", wordLook[word]})
+	r = append(r, recordview.Style(word).Span(typeset.Left(word, 6)+" "))
 
-	ms, msLook := took(it.MS), dim
+	ms, msLook := recordview.Took(it.MS), typeset.Dim
 	if it.Late {
 		ms = ""
 	}
 	if it.MS >= m.slow {
-		msLook = yellow
+		msLook = typeset.Yellow
 	}
 	if m.width < small {
-		about := strings.TrimSpace(inLine(it.About))
+		about := strings.TrimSpace(recordview.Line(it.About))
 		if about == "" {
-			about = strings.TrimSpace(name + " " + inLine(it.Tool))
+			about = strings.TrimSpace(name + " " + recordview.Line(it.Tool))
 		}
-		return append(r, span{about, normal})
+		return append(r, typeset.Normal.Span(about))
 	}
-	var hookRow row
-	for i, p := range it.parts(m.slow) {
+	var hookRow typeset.Row
+	for i, p := range it.Parts(m.slow) {
 		if i > 0 {
-			hookRow = append(hookRow, span{", ", dim})
+			hookRow = append(hookRow, typeset.Dim.Span(", "))
 		}
-		hookRow = append(hookRow, span(p))
+		hookRow = append(hookRow, p)
 	}
-	room := max(0, m.width-1-printable.Columns(r.plain())-6)
-	failed, _ := it.failures()
+	room := max(0, m.width-1-r.Columns()-6)
+	failed, _ := it.Failures()
 	if room < 24 && it.Tool+it.About != "" && failed == 0 { // the subject is more useful than the hooks
 		hookRow = nil
 	}
-	needed := printable.Columns(hookRow.plain())
+	needed := hookRow.Columns()
 	if needed > 0 {
-		needed = min(needed, max(hooks, room-printable.Columns(inLine(it.Tool+" "+it.About))-1))
+		needed = min(needed, max(hooks, room-printable.Columns(recordview.Line(it.Tool+" "+it.About))-1))
 		room -= needed + 1
 	}
-	tool := inLine(it.Tool)
+	tool := recordview.Line(it.Tool)
 	if tool != "" && it.About != "" {
 		tool += " "
 	}
 	tool = printable.Cut(tool, max(0, room))
-	about := left(inLine(it.About), max(0, room-printable.Columns(tool)))
-	r = append(r, span{tool, dim}, span{about, normal})
+	about := typeset.Left(recordview.Line(it.About), max(0, room-printable.Columns(tool)))
+	r = append(r, typeset.Dim.Span(tool), typeset.Normal.Span(about))
 	if needed > 0 {
-		r = append(r, span{" ", normal})
-		r = append(r, hookRow.within(needed)...)
+		r = append(r, typeset.Normal.Span(" "))
+		r = append(r, hookRow.Fill(needed)...)
 	}
-	return append(r, span{right(ms, 6), msLook})
-}
-
-// within truncates or pads a row to exactly width columns.
-func (r row) within(width int) row {
-	out := make(row, 0, len(r)+2)
-	for _, s := range r {
-		text := printable.Cut(s.text, width)
-		width -= printable.Columns(text)
-		out = append(out, span{text, s.look})
-		if width <= 0 {
-			return out
-		}
-	}
-	return append(out, span{strings.Repeat(" ", width), normal})
+	return append(r, msLook.Span(typeset.Right(ms, 6)))
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/recordview"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
@@ -64,7 +65,7 @@ func sample(t testing.TB, opts Options) *Model {
 	m := New(opts)
 	var b Batch
 	for i, text := range work {
-		b.Items = append(b.Items, NewItem(entry(t, i, text)))
+		b.Items = append(b.Items, recordview.NewItem(entry(t, i, text)))
 	}
 	m.Update(b)
 	m.Update(Clock(begin.Add(21 * time.Second)))
@@ -178,7 +179,7 @@ func TestFollowing(t *testing.T) {
 	t.Parallel()
 	m := sample(t, Options{})
 	next := func() {
-		m.Update(Batch{Items: []*Item{NewItem(entry(t, 20+m.seq, work[2]))}})
+		m.Update(Batch{Items: []*recordview.Item{recordview.NewItem(entry(t, 20+m.seq, work[2]))}})
 	}
 	next()
 	if m.selected().seq != m.seq {
@@ -215,7 +216,7 @@ func TestPause(t *testing.T) {
 	m := sample(t, Options{Filter: "agent:claude"})
 	n := len(m.shown)
 	press(m, "space")
-	m.Update(Batch{Items: []*Item{NewItem(entry(t, 20, work[4])), NewItem(entry(t, 21, work[3]))}})
+	m.Update(Batch{Items: []*recordview.Item{recordview.NewItem(entry(t, 20, work[4])), recordview.NewItem(entry(t, 21, work[3]))}})
 	if got := screen(m); len(m.shown) != n || !strings.Contains(got, "PAUSED, 1 new") {
 		t.Errorf("%d are shown, of %d:\n%s", len(m.shown), n, got)
 	}
@@ -229,23 +230,23 @@ func TestPause(t *testing.T) {
 // The counts of a session stay.
 func TestOlderOnesFallOut(t *testing.T) {
 	t.Parallel()
-	for name, opts := range map[string]Options{"number": {Keep: 20}, "size": {KeepSize: 20 * NewItem(entry(t, 1, work[4])).size}} {
+	for name, opts := range map[string]Options{"number": {Keep: 20}, "size": {KeepSize: 20 * recordview.NewItem(entry(t, 1, work[4])).Size()}} {
 		m := New(opts)
 		press(m, "space")
 		for i := range 500 {
-			m.Update(Batch{Items: []*Item{NewItem(entry(t, i, work[4])), NewItem(entry(t, i, work[4]))}})
+			m.Update(Batch{Items: []*recordview.Item{recordview.NewItem(entry(t, i, work[4])), recordview.NewItem(entry(t, i, work[4]))}})
 		}
 		if len(m.items) != 20 || cap(m.items) > 100 || m.gone != 980 || m.behind != 20 || m.total.blocked != 1000 {
 			t.Errorf("%s: %d are kept in room for %d, %d are gone, %d behind the pause, %d blocked", name, len(m.items), cap(m.items), m.gone, m.behind, m.total.blocked)
 		}
 		press(m, "space", "up", "up")
 		was := m.selected()
-		m.Update(Batch{Items: []*Item{NewItem(entry(t, 500, work[4]))}})
+		m.Update(Batch{Items: []*recordview.Item{recordview.NewItem(entry(t, 500, work[4]))}})
 		if m.selected() != was || !strings.Contains(screen(m), "981 older events dropped") {
 			t.Errorf("%s: selected is %d, was %d:\n%s", name, m.selected().seq, was.seq, screen(m))
 		}
 		for range 100 {
-			m.Update(Batch{Items: []*Item{NewItem(entry(t, 501, work[4]))}})
+			m.Update(Batch{Items: []*recordview.Item{recordview.NewItem(entry(t, 501, work[4]))}})
 		}
 		if it := m.selected(); it == nil || it != m.shown[0] {
 			t.Errorf("%s: what is selected fell out, and now it is %+v", name, it)
@@ -259,7 +260,7 @@ func TestManySessions(t *testing.T) {
 	for i := range 2 * maxSessions {
 		e := entry(t, i, work[1])
 		e.Session = fmt.Sprintf("s%d", i)
-		m.Update(Batch{Items: []*Item{NewItem(e)}})
+		m.Update(Batch{Items: []*recordview.Item{recordview.NewItem(e)}})
 	}
 	if len(m.sessions) != maxSessions || m.sessions[0].session != "s999" || m.total.events != 2*maxSessions {
 		t.Errorf("%d sessions, the first is %s", len(m.sessions), m.sessions[0].session)
@@ -268,7 +269,7 @@ func TestManySessions(t *testing.T) {
 	press(m, "tab", "down", "down")
 	e := entry(t, 5000, work[1])
 	e.Session = "s900"
-	m.Update(Batch{Items: []*Item{NewItem(e)}})
+	m.Update(Batch{Items: []*recordview.Item{recordview.NewItem(e)}})
 	if m.sessions[0].session != "s900" || m.sessionAt.session != "s998" || m.sessionIndex() != 3 {
 		t.Errorf("the first is %s, selected %+v at %d", m.sessions[0].session, m.sessionAt, m.sessionIndex())
 	}
@@ -276,7 +277,7 @@ func TestManySessions(t *testing.T) {
 	for i := range maxSessions {
 		e := entry(t, 6000, work[1])
 		e.Session = fmt.Sprintf("later%d", i)
-		m.Update(Batch{Items: []*Item{NewItem(e)}})
+		m.Update(Batch{Items: []*recordview.Item{recordview.NewItem(e)}})
 	}
 	if m.sessionIndex() != 0 {
 		t.Errorf("a forgotten session is selected at %d", m.sessionIndex())
@@ -339,6 +340,7 @@ func TestTyping(t *testing.T) {
 	}
 }
 
+// The list shows the Items that its filter selects.
 func TestFilter(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -385,51 +387,6 @@ func TestFilter(t *testing.T) {
 		}
 		if got != want || m.wrong != "" {
 			t.Errorf("%s finds %s, want %s; %s", text, got, want, m.wrong)
-		}
-	}
-	for text, want := range map[string]string{
-		"agnet:codex": `unknown key agnet (want agent, session,`, "is:fast": "unknown value is:fast (want slow, failed", "decision:deny": "unknown value decision:deny (want none, allow",
-	} {
-		if _, err := ParseFilter(text); err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("ParseFilter(%q) = %v, want %s", text, err, want)
-		}
-	}
-}
-
-// The subject of an event is shown for all kinds of events and agents.
-func TestAbout(t *testing.T) {
-	t.Parallel()
-	for line, want := range map[string]string{
-		`{"event":"tool.before","input":{"kind":"tool.before","agent":{"name":"gemini-cli"},"native":{"session_id":"s","cwd":"/w","hook_event_name":"BeforeTool","tool_name":"run_shell_command","tool_input":{"command":"ls"}}}}`: "/w ls",
-		// The payloads of this agent do not contain the name of the event.
-		`{"event":"tool.before","input":{"kind":"tool.before","agent":{"name":"copilot-cli"},"native":{"sessionId":"s","cwd":"/w","toolName":"bash","toolArgs":"{\"command\":\"ls -l\"}"}}}`: "/w ls -l",
-		`{"event":"tool.before","input":{"kind":"tool.before","session":{"id":"s","cwd":"/w"},"tool":{"name":"x","input":{"b":1,"a":"two"}}}}`:                                               "/w b: 1, a: two",
-		`{"event":"tool.before","input":{"kind":"tool.before","session":{"cwd":"/w"},"tool":{"name":"x","paths":[{"path":"/w/a.go","use":"read"},{"path":"/etc/passwd","use":"read"}]}}}`:    "/w a.go, /etc/passwd",
-		`{"event":"tool.before","input":{"kind":"tool.before","tool":{"name":"x","urls":["https://a.example"]}}}`:                                                                            " https://a.example",
-		`{"event":"message.before","input":{"kind":"message.before","message":{"content":"hello"}}}`:                                                                                         " hello",
-		`{"event":"notification.sent","input":{"kind":"notification.sent","notification":{"title":"Done"}}}`:                                                                                 " Done",
-		`{"event":"agent.after","input":{"kind":"agent.after","stop":{"last_message":"bye"}}}`:                                                                                               " bye",
-		`{"event":"session.end","input":{"kind":"session.end","cause":"logout"}}`:                                                                                                            " logout",
-		`{"event":"toolbatch.after","input":{"kind":"toolbatch.after","calls":[{"name":"a","commands":["ls"]},{"name":"b"}]}}`:                                                               " a ls, b",
-		`{"event":"tool.before"}`: " ",
-	} {
-		it := NewItem(entry(t, 0, line))
-		if got := it.Dir + " " + it.About; got != want {
-			t.Errorf("%s\nis about %q, want %q", line, got, want)
-		}
-	}
-}
-
-func TestDifference(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct{ before, after, want string }{
-		{"a\nb\nc", "a\nx\nc", " a|-b|+x| c"},
-		{"", "new", "-|+new"},
-		{"-- a", "++ b", "--- a|+++ b"},
-		{"1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12", "0\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n13", "-1|+0| 2| 3| 4|  ⋮| 9| 10| 11|-12|+13"},
-	} {
-		if got := strings.Join(difference(c.before, c.after), "|"); got != c.want {
-			t.Errorf("difference(%q, %q) = %s, want %s", c.before, c.after, got, c.want)
 		}
 	}
 }

@@ -12,11 +12,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
-	"github.com/grapnel-dev/grapnel/cmd/internal/show/watch"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/recordview"
 	"github.com/grapnel-dev/grapnel/internal/wording"
 )
 
@@ -38,14 +37,16 @@ type row struct {
 }
 
 func (s *Site) newRow(r *store.Row) row {
-	out := row{Row: r, Word: watch.Word(&r.Entry), About: printable.Line(watch.About(&r.Entry, maxAbout))}
+	out := row{Row: r, Word: recordview.Word(&r.Entry), About: printable.Line(recordview.About(&r.Entry, maxAbout))}
 	for i := range r.Hooks {
-		switch h := &r.Hooks[i]; {
-		case h.Error != "":
+		switch h := &r.Hooks[i]; recordview.DidOf(h) {
+		case recordview.Failed, recordview.FailedOpen:
 			out.By = append(out.By, h.Name+" failed")
-		case h.Observed && h.Decision > grapnel.None:
+		case recordview.Would:
 			out.By = append(out.By, h.Name+" would "+h.Decision.String())
-		case h.Decision > grapnel.None || h.Halt || len(h.Changed) > 0:
+		case recordview.Approved:
+			out.By = append(out.By, h.Name+" allowed")
+		case recordview.Decided, recordview.Changed:
 			out.By = append(out.By, h.Name)
 		}
 	}

@@ -19,8 +19,8 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/records"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/recordview"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/stats"
-	"github.com/grapnel-dev/grapnel/cmd/internal/show/watch"
 	"github.com/grapnel-dev/grapnel/cmd/internal/workbench/hooks"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/spool"
@@ -50,7 +50,7 @@ var funcs = template.FuncMap{
 	"asked": func(line []byte) string { // the call of a request
 		var e spool.Entry
 		_ = json.Unmarshal(line, &e) // otherwise the text is empty
-		return watch.About(&e, maxAbout)
+		return recordview.About(&e, maxAbout)
 	},
 	"stamp": func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
 	"clock": func(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") },
@@ -131,7 +131,7 @@ func (s *Site) sessions(w http.ResponseWriter, r *http.Request) {
 				seen[key] = &session{Agent: r.Agent, ID: r.Session}
 				data.Sessions = append(data.Sessions, seen[key])
 			}
-			seen[key].add(row{Row: r, Word: watch.Word(&r.Entry)})
+			seen[key].add(row{Row: r, Word: recordview.Word(&r.Entry)})
 			if n++; n == sessionMax {
 				data.Older = older(words, r.Seq)
 			}
@@ -159,7 +159,7 @@ func (s *Site) session(w http.ResponseWriter, r *http.Request) {
 	q.Limit = perPage
 	err = s.read(r.Context(), q, func(r *store.Row) {
 		data.add(s.newRow(r))
-		data.Dir = cmp.Or(data.Dir, watch.NewItem(&r.Entry).Dir)
+		data.Dir = cmp.Or(data.Dir, recordview.NewItem(&r.Entry).Dir)
 	})
 	if len(data.Rows) == perPage {
 		data.Older = older(words, data.Rows[perPage-1].Seq)
@@ -172,7 +172,7 @@ func (s *Site) session(w http.ResponseWriter, r *http.Request) {
 func (s *Site) record(w http.ResponseWriter, r *http.Request) {
 	ctx, id := r.Context(), r.PathValue("id")
 	var data struct {
-		*watch.Item
+		*recordview.Item
 		Word        string
 		Late        []*store.Row
 		Deliveries  []delivery.Job
@@ -184,7 +184,7 @@ func (s *Site) record(w http.ResponseWriter, r *http.Request) {
 			data.Late = append(data.Late, r)
 			return
 		}
-		data.Item, data.Word = watch.NewItem(&r.Entry), watch.Word(&r.Entry)
+		data.Item, data.Word = recordview.NewItem(&r.Entry), recordview.Word(&r.Entry)
 	})
 	if data.Item == nil && err == nil {
 		s.notFound(w, "No Record has this ID. Retention may have removed it.")
@@ -304,7 +304,7 @@ func (s *Site) policy(w http.ResponseWriter, r *http.Request) {
 	}
 	var errs [3]error
 	errs[0] = s.read(ctx, store.Query{Limit: perPage}, func(r *store.Row) {
-		if dir := watch.NewItem(&r.Entry).Dir; dir != "" && !slices.Contains(data.Dirs, dir) {
+		if dir := recordview.NewItem(&r.Entry).Dir; dir != "" && !slices.Contains(data.Dirs, dir) {
 			data.Dirs = append(data.Dirs, dir)
 		}
 	})

@@ -15,7 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/records"
-	"github.com/grapnel-dev/grapnel/cmd/internal/show/watch"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/recordview"
 	"github.com/grapnel-dev/grapnel/cmd/internal/workbench/check"
 	"github.com/grapnel-dev/grapnel/cmd/internal/workbench/explain"
 	"github.com/grapnel-dev/grapnel/internal/approval"
@@ -232,7 +232,7 @@ type Terms struct {
 // Grant returns the grant of a call, which is not stored yet.
 func (c *Call) Grant(place local.Place, t Terms) (*approval.Grant, error) {
 	g := &approval.Grant{
-		By: place.Identity().User, Reason: t.Reason, Uses: 1, Digest: c.CallDigest, Record: c.ID, Call: watch.About(c.Entry, 200),
+		By: place.Identity().User, Reason: t.Reason, Uses: 1, Digest: c.CallDigest, Record: c.ID, Call: recordview.About(c.Entry, 200),
 		Scope: approval.Scope{Agent: c.Agent, Event: c.Event, Tool: c.Tool, Dir: c.Dir},
 	}
 	for _, h := range c.Hooks {

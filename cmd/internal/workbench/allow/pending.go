@@ -13,7 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/records"
-	"github.com/grapnel-dev/grapnel/cmd/internal/show/watch"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/recordview"
 	"github.com/grapnel-dev/grapnel/internal/approval"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
@@ -87,7 +87,7 @@ func Decide(place local.Place, id string, d Decision) (*approval.Answer, bool, e
 		if a.Grant, err = r.Yes(by, d.Reason, d.Session, now); err != nil {
 			return nil, false, err
 		}
-		a.Grant.Call = watch.About(call.Entry, 200)
+		a.Grant.Call = recordview.About(call.Entry, 200)
 		a.Grant.Logged, err = records.Put(place, granted, d.from(Record(a.Grant)))
 	} else {
 		_, err = records.Put(place, deny, d.from(denied(r, call, a)))
@@ -134,7 +134,7 @@ func (d Decision) from(note grapnel.Record) grapnel.Record {
 }
 
 func denied(r *approval.Request, call *Call, a *approval.Answer) grapnel.Record {
-	text := fmt.Sprintf("request %s was denied: %s %s in %s", r.ID, r.Scope.Agent, strings.TrimSpace(r.Scope.Tool+" "+watch.About(call.Entry, 200)), cmp.Or(r.Scope.Dir, "an unknown directory"))
+	text := fmt.Sprintf("request %s was denied: %s %s in %s", r.ID, r.Scope.Agent, strings.TrimSpace(r.Scope.Tool+" "+recordview.About(call.Entry, 200)), cmp.Or(r.Scope.Dir, "an unknown directory"))
 	if a.Reason != "" {
 		text += "; reason: " + a.Reason
 	}

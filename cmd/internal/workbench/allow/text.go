@@ -8,7 +8,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
-	"github.com/grapnel-dev/grapnel/cmd/internal/show/watch"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/recordview"
 	"github.com/grapnel-dev/grapnel/internal/approval"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/internal/replay"
@@ -58,7 +58,7 @@ func text(ev *grapnel.Event) string {
 		if len(t.Commands)+len(t.Paths)+len(t.URLs) > 0 {
 			own := *ev
 			own.Native = nil // otherwise it is read again, without the changes
-			parts = append(parts, watch.About(&spool.Entry{Record: grapnel.Record{Input: &own}}, len(input)+len(t.Input)))
+			parts = append(parts, recordview.About(&spool.Entry{Record: grapnel.Record{Input: &own}}, len(input)+len(t.Input)))
 		}
 		if len(parts) == 0 || !onlyValue(input, parts[0]) {
 			parts = append(parts, "input: "+input)

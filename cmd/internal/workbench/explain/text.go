@@ -10,22 +10,22 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/typeset"
 	"github.com/grapnel-dev/grapnel/policy/load"
 )
 
 // Print draws the firing, and lists below it the hooks that did not match.
 func (x *Explanation) Print(c *cli.Console) {
 	for _, notice := range x.Notices {
-		fmt.Fprintln(c.Out, c.Paint(cli.Yellow, printable.Text(notice)))
+		fmt.Fprintln(c.Out, c.Paint(typeset.Yellow, printable.Text(notice)))
 	}
 	if slices.ContainsFunc(x.Policies, load.Loaded.OfProject) {
-		fmt.Fprintln(c.Out, c.Paint(cli.Bold, "policies"))
+		fmt.Fprintln(c.Out, c.Paint(typeset.Bold, "policies"))
 		c.PrintPolicies(x.Policies)
 	}
-	p := newPen(c)
-	p.draw(x.tree())
+	c.Tree(x.tree())
 	if rest := x.rest(); rest != nil {
-		p.draw(rest)
+		c.Tree(rest)
 	}
 }
 
@@ -39,32 +39,32 @@ const maxShown = 2000
 func shown(text string) string { return printable.Text(cut(strings.TrimRight(text, "\n"), maxShown)) }
 
 // tree draws the firing from the event to the reply.
-func (x *Explanation) tree() *tree {
-	root := &tree{line: []span{{"event", cli.Bold}, text(" %s", printable.Line(string(x.Event)))}}
+func (x *Explanation) tree() *typeset.Tree {
+	root := &typeset.Tree{Row: typeset.Row{typeset.Bold.Span("event"), typeset.Text(" %s", printable.Line(string(x.Event)))}}
 	if x.sent.Tool != nil {
-		root.line = append(root.line, text(" %s", printable.Line(x.sent.Tool.Name)))
+		root.Row = append(root.Row, typeset.Text(" %s", printable.Line(x.sent.Tool.Name)))
 	}
-	root.line = append(root.line, text(" (%s)", printable.Line(x.Agent)))
+	root.Row = append(root.Row, typeset.Text(" (%s)", printable.Line(x.Agent)))
 	if x.Record != "" {
-		root.note(span{"of the record " + printable.Line(x.Record) + ": masked and shortened, as stored", cli.Yellow})
+		root.Note(typeset.Yellow.Span("of the record " + printable.Line(x.Record) + ": masked and shortened, as stored"))
 	}
 	for _, line := range x.about {
-		root.note(text("%s", shown(line)))
+		root.Note(typeset.Text("%s", shown(line)))
 	}
 	if x.timed {
-		root.note(span{fmt.Sprintf("took %.3f ms", x.MS), cli.Dim})
+		root.Note(typeset.Dim.Span(fmt.Sprintf("took %.3f ms", x.MS)))
 	}
 	if x.Error != "" {
-		root.note(span{shown(x.Error), cli.Red})
+		root.Note(typeset.Red.Span(shown(x.Error)))
 	}
 	if len(x.Hooks) == 0 {
-		root.add(text("no hook listens"))
+		root.Add(typeset.Text("no hook listens"))
 	}
 	x.asked(root)
 	if len(x.Merge) > 0 {
-		merge := root.add(span{"merge", cli.Bold})
+		merge := root.Add(typeset.Bold.Span("merge"))
 		for _, line := range x.Merge {
-			merge.add(text("%s", printable.Line(line)))
+			merge.Add(typeset.Text("%s", printable.Line(line)))
 		}
 	}
 	x.verdict(root)
@@ -74,9 +74,9 @@ func (x *Explanation) tree() *tree {
 }
 
 // asked draws the deciding hooks by phase, and the event after each change.
-func (x *Explanation) asked(root *tree) {
+func (x *Explanation) asked(root *typeset.Tree) {
 	var last *grapnel.Event // the last event that was shown
-	var phase *tree
+	var phase *typeset.Tree
 	var name string
 	for i := range x.Hooks {
 		h := &x.Hooks[i]
@@ -85,34 +85,34 @@ func (x *Explanation) asked(root *tree) {
 		}
 		if h.saw != nil && h.saw != last {
 			if last != nil && len(h.saw.Changed(last)) > 0 {
-				x.changed(root.add(span{"event now", cli.Bold}), h.saw)
+				x.changed(root.Add(typeset.Bold.Span("event now")), h.saw)
 				name = ""
 			}
 			last = h.saw
 		}
 		if is := phaseOf(h); is != name {
-			name, phase = is, root.add(span{is, cli.Bold})
+			name, phase = is, root.Add(typeset.Bold.Span(is))
 		}
-		if h.Step == 0 && h.Part != partNotAsked && len(phase.nodes) == maxUnread && !x.timed {
-			phase.add(text("and others (see --all)"))
+		if h.Step == 0 && h.Part != partNotAsked && len(phase.Nodes) == maxUnread && !x.timed {
+			phase.Add(typeset.Text("and others (see --all)"))
 			break
 		}
-		x.hook(phase.add(), h)
+		x.hook(phase.Add(), h)
 	}
 }
 
 // observers draws the hooks that run after the reply.
-func (x *Explanation) observers(root *tree) {
-	var after *tree
+func (x *Explanation) observers(root *typeset.Tree) {
+	var after *typeset.Tree
 	for i := range x.Hooks {
 		h := &x.Hooks[i]
 		if h.Phase != grapnel.PhaseObserve || h.Part == partNotAsked {
 			continue
 		}
 		if after == nil {
-			after = root.add(span{"observers", cli.Bold})
+			after = root.Add(typeset.Bold.Span("observers"))
 		}
-		x.hook(after.add(), h)
+		x.hook(after.Add(), h)
 	}
 }
 
@@ -132,70 +132,70 @@ func phaseOf(h *hookPart) string {
 }
 
 // hook draws the run of a hook.
-func (x *Explanation) hook(t *tree, h *hookPart) {
+func (x *Explanation) hook(t *typeset.Tree, h *hookPart) {
 	if h.Step > 0 && h.Phase != grapnel.PhaseStep {
-		t.line = append(t.line, text("%d ", h.Step))
+		t.Row = append(t.Row, typeset.Text("%d ", h.Step))
 	}
-	t.line = append(t.line, text("%s", printable.Line(h.Hook)))
+	t.Row = append(t.Row, typeset.Text("%s", printable.Line(h.Hook)))
 	left := h.Part != partNotAsked && slices.Contains(x.NotRun, h.Hook)
-	if did, code := h.did(); did != "" && !left {
-		t.line = append(t.line, text(" "), span{did, code})
+	if did, style := h.did(); did != "" && !left {
+		t.Row = append(t.Row, typeset.Text(" "), style.Span(did))
 	}
-	t.line = append(t.line, span{"  " + printable.Line(placeOf(h.Source, h.File, h.Line)), cli.Dim})
+	t.Row = append(t.Row, typeset.Dim.Span("  "+printable.Line(placeOf(h.Source, h.File, h.Line))))
 	if h.matched != "" && h.matched != "event "+string(x.Event) { // the kind of event is shown above
-		t.note(text("%s", shown(h.matched)))
+		t.Note(typeset.Text("%s", shown(h.matched)))
 	}
 	switch {
 	case left:
-		t.note(span{"a " + x.kindOf(h.Hook), cli.Yellow})
+		t.Note(typeset.Yellow.Span("a " + x.kindOf(h.Hook)))
 	case h.Part == partNotAsked, h.Part == partFailed && h.Error == "":
-		t.note(span{printable.Line(h.Reason), cli.Yellow})
+		t.Note(typeset.Yellow.Span(printable.Line(h.Reason)))
 	case h.Part != partDecides && h.Reason != "" && h.Part != partOutvoted && h.Part != partLater:
-		t.note(span{printable.Line(h.Reason), cli.Yellow})
+		t.Note(typeset.Yellow.Span(printable.Line(h.Reason)))
 	}
 	if h.Error != "" && !strings.Contains(x.Error, h.Error) { // an unreadable event is reported once
-		t.note(span{"failed: " + shown(h.Error), cli.Red})
+		t.Note(typeset.Red.Span("failed: " + shown(h.Error)))
 	}
 	if h.Outcome != nil && h.Phase != grapnel.PhaseRewrite { // the result of rewrites is drawn below them
 		for _, f := range slices.Sorted(maps.Keys(h.Outcome.Set)) {
-			t.note(text("%s = %s", f, shown(valueText(h.Outcome.Set[f]))))
+			t.Note(typeset.Text("%s = %s", f, shown(valueText(h.Outcome.Set[f]))))
 		}
 		for _, f := range slices.Sorted(maps.Keys(h.Outcome.Patch)) {
-			t.note(text("%s gets %s", f, shown(valueText(h.Outcome.Patch[f]))))
+			t.Note(typeset.Text("%s gets %s", f, shown(valueText(h.Outcome.Patch[f]))))
 		}
 	}
 	switch {
 	case h.Wrote != nil:
 		h.wroteNotes(t)
 	case x.timed && h.saw != nil:
-		t.note(span{fmt.Sprintf("took %.3f ms", h.MS), cli.Dim})
+		t.Note(typeset.Dim.Span(fmt.Sprintf("took %.3f ms", h.MS)))
 	}
 }
 
 // wroteNotes adds the output and the duration of a program.
-func (h *hookPart) wroteNotes(t *tree) {
+func (h *hookPart) wroteNotes(t *typeset.Tree) {
 	end := fmt.Sprintf("exit %d", h.Wrote.Exit)
 	if h.Wrote.Signal != "" {
 		end = "ended by signal " + printable.Line(h.Wrote.Signal)
 	}
-	t.note(text("%s after %.1f ms", end, h.MS))
+	t.Note(typeset.Text("%s after %.1f ms", end, h.MS))
 	for _, out := range []struct{ name, text string }{{"stdout", h.Wrote.Stdout}, {"stderr", h.Wrote.Stderr}} {
 		if out.text != "" {
-			t.note(text("%s: %s", out.name, shown(out.text)))
+			t.Note(typeset.Text("%s: %s", out.name, shown(out.text)))
 		}
 	}
 }
 
-// did returns a short description of an outcome, and its color.
-func (h *hookPart) did() (string, string) {
+// did returns a short description of an outcome, and its style.
+func (h *hookPart) did() (string, typeset.Style) {
 	var words []string
-	code := ""
+	style := typeset.Normal
 	if h.Decision > grapnel.None {
 		words = append(words, map[grapnel.Decision]string{grapnel.Allow: "allows", grapnel.Ask: "asks", grapnel.Block: "blocks"}[h.Decision])
-		code = map[grapnel.Decision]string{grapnel.Allow: cli.Green, grapnel.Ask: cli.Yellow, grapnel.Block: cli.Red}[h.Decision]
+		style = map[grapnel.Decision]typeset.Style{grapnel.Allow: typeset.Green, grapnel.Ask: typeset.Yellow, grapnel.Block: typeset.Red}[h.Decision]
 	}
 	if h.Part == partObserves && h.Decision > grapnel.None {
-		words[0], code = "would "+h.Decision.String(), cli.Yellow
+		words[0], style = "would "+h.Decision.String(), typeset.Yellow
 	}
 	if len(h.run.Changed) > 0 {
 		var fields []string
@@ -213,7 +213,7 @@ func (h *hookPart) did() (string, string) {
 			words = append(words, "adds context")
 		}
 		if h.Outcome.Halt != "" {
-			words, code = append(words, "ends the turn"), cli.Red
+			words, style = append(words, "ends the turn"), typeset.Red
 		}
 		if h.Outcome.Message != "" && h.Decision == grapnel.None {
 			words = append(words, "sends a message to the user")
@@ -221,19 +221,19 @@ func (h *hookPart) did() (string, string) {
 	}
 	switch {
 	case h.Part == partLater:
-		return "", ""
+		return "", typeset.Normal
 	case h.Part == partOutvoted:
 		words[0] += " (outvoted)"
 	case h.Part == partExpired:
-		words[0], code = words[0]+" (ignored)", cli.Yellow
+		words[0], style = words[0]+" (ignored)", typeset.Yellow
 	case h.Part == partApproved:
-		return "would " + h.run.Approved.String(), cli.Yellow
+		return "would " + h.run.Approved.String(), typeset.Yellow
 	case h.Part == partFailed:
-		words, code = append(words, "fails"), cli.Red
+		words, style = append(words, "fails"), typeset.Red
 	case h.Part == partNone && h.Phase != grapnel.PhaseObserve:
-		return "no opinion", cli.Dim
+		return "no opinion", typeset.Dim
 	}
-	return strings.Join(words, ", "), code
+	return strings.Join(words, ", "), style
 }
 
 // placeOf returns the position of a hook: FILE:LINE, and its pack.
@@ -251,10 +251,10 @@ func placeOf(source, file string, line int) string {
 }
 
 // changed draws the values of the event that differ from the original event.
-func (x *Explanation) changed(t *tree, now *grapnel.Event) {
+func (x *Explanation) changed(t *typeset.Tree, now *grapnel.Event) {
 	fields := now.Changed(x.sent)
 	if len(fields) == 0 {
-		t.note(text("unchanged"))
+		t.Note(typeset.Text("unchanged"))
 	}
 	for _, f := range fields {
 		wasRaw, _ := x.sent.Get(f)
@@ -269,17 +269,17 @@ func (x *Explanation) changed(t *tree, now *grapnel.Event) {
 			if name != "" {
 				title += "." + name
 			}
-			t.note(text("%s", printable.Line(title)))
+			t.Note(typeset.Text("%s", printable.Line(title)))
 			before, after := shown(wasShown[name]), shown(isShown[name])
 			switch {
 			case before == after:
-				t.note(text("  differs only in masked parts: %s", after))
+				t.Note(typeset.Text("  differs only in masked parts: %s", after))
 				continue
 			case before != "":
-				t.note(span{"- " + strings.ReplaceAll(before, "\n", "\n- "), cli.Red})
+				t.Note(typeset.Red.Span("- " + strings.ReplaceAll(before, "\n", "\n- ")))
 			}
 			if after != "" {
-				t.note(span{"+ " + strings.ReplaceAll(after, "\n", "\n+ "), cli.Green})
+				t.Note(typeset.Green.Span("+ " + strings.ReplaceAll(after, "\n", "\n+ ")))
 			}
 		}
 	}
@@ -320,9 +320,9 @@ func valueText(raw json.RawMessage) string {
 }
 
 // verdict draws the verdict.
-func (x *Explanation) verdict(root *tree) {
+func (x *Explanation) verdict(root *typeset.Tree) {
 	v := &x.Verdict
-	t := root.add(span{"verdict ", cli.Bold}, span{v.Decision.String(), cli.DecisionColour(v.Decision.String())})
+	t := root.Add(typeset.Bold.Span("verdict "), cli.DecisionStyle(v.Decision.String()).Span(v.Decision.String()))
 	var by []string
 	for i := range x.Hooks {
 		if h := &x.Hooks[i]; h.Part == partDecides && !slices.Contains(by, h.Hook) {
@@ -330,58 +330,58 @@ func (x *Explanation) verdict(root *tree) {
 		}
 	}
 	if len(by) > 1 {
-		t.note(span{"by " + printable.Line(shortList(by, "and")), cli.Dim})
+		t.Note(typeset.Dim.Span("by " + printable.Line(shortList(by, "and"))))
 	}
 	for _, r := range v.Reasons {
-		t.note(text("%s", shown(r.Text)))
+		t.Note(typeset.Text("%s", shown(r.Text)))
 	}
 	for _, field := range slices.Sorted(maps.Keys(v.Changes)) {
-		t.note(text("%s is now %s", field, shown(string(v.Changes[field]))))
+		t.Note(typeset.Text("%s is now %s", field, shown(string(v.Changes[field]))))
 	}
 	for _, context := range v.Context {
-		t.note(text("context: %s", shown(context)))
+		t.Note(typeset.Text("context: %s", shown(context)))
 	}
 	for _, message := range v.Messages {
-		t.note(text("to the user: %s", shown(message)))
+		t.Note(typeset.Text("to the user: %s", shown(message)))
 	}
 	if v.Halt != "" {
-		t.note(text("halt: %s", shown(v.Halt)))
+		t.Note(typeset.Text("halt: %s", shown(v.Halt)))
 	}
 }
 
 // reply draws the reply, and the unsupported parts of the verdict.
-func (x *Explanation) reply(root *tree) {
-	t := root.add(span{"reply ", cli.Bold}, text("exit %d", x.Reply.Exit))
+func (x *Explanation) reply(root *typeset.Tree) {
+	t := root.Add(typeset.Bold.Span("reply "), typeset.Text("exit %d", x.Reply.Exit))
 	for _, out := range []struct{ name, text string }{{"stdout", x.Reply.Stdout}, {"stderr", x.Reply.Stderr}} {
 		if out.text != "" {
-			t.note(text("%s: %s", out.name, strings.TrimRight(printable.Text(out.text), "\n")))
+			t.Note(typeset.Text("%s: %s", out.name, strings.TrimRight(printable.Text(out.text), "\n")))
 		}
 	}
 	if x.Reply.Stdout == "" && x.Reply.Stderr == "" {
-		t.note(text("nothing: the agent continues as without hooks"))
+		t.Note(typeset.Text("nothing: the agent continues as without hooks"))
 	}
 	for _, text := range x.Verdict.Unsupported {
-		t.note(span{"unsupported: " + printable.Text(text), cli.Yellow})
+		t.Note(typeset.Yellow.Span("unsupported: " + printable.Text(text)))
 	}
 }
 
 // rest lists the hooks that did not match; nil = all match.
-func (x *Explanation) rest() *tree {
-	t := &tree{line: []span{{"did not match this event", cli.Bold}}}
+func (x *Explanation) rest() *typeset.Tree {
+	t := &typeset.Tree{Row: typeset.Row{typeset.Bold.Span("did not match this event")}}
 	for _, n := range x.NotYet {
-		line := []span{text("waits  %s  ", printable.Line(n.Hook)), {printable.Line(placeOf(n.Source, n.File, n.Line)), cli.Dim}}
-		t.add(line...).note(text("%s", printable.Text(n.Why)))
+		line := []typeset.Span{typeset.Text("waits  %s  ", printable.Line(n.Hook)), typeset.Dim.Span(printable.Line(placeOf(n.Source, n.File, n.Line)))}
+		t.Add(line...).Note(typeset.Text("%s", printable.Text(n.Why)))
 	}
 	for _, o := range x.Others {
-		t.add(text("%s  ", printable.Line(o.Hook)), span{printable.Line(placeOf(o.Source, o.File, o.Line)), cli.Dim}, text("  %s", printable.Line(o.Because)))
+		t.Add(typeset.Text("%s  ", printable.Line(o.Hook)), typeset.Dim.Span(printable.Line(placeOf(o.Source, o.File, o.Line))), typeset.Text("  %s", printable.Line(o.Because)))
 	}
 	hooks := printable.Count(x.more, "hook")
 	switch {
-	case x.more > 0 && len(t.nodes) > 0:
-		t.add(span{"and " + hooks + " more (see --all)", cli.Dim})
+	case x.more > 0 && len(t.Nodes) > 0:
+		t.Add(typeset.Dim.Span("and " + hooks + " more (see --all)"))
 	case x.more > 0:
-		t.line = append(t.line, span{": " + hooks + " (see --all)", cli.Dim})
-	case len(t.nodes) == 0:
+		t.Row = append(t.Row, typeset.Dim.Span(": "+hooks+" (see --all)"))
+	case len(t.Nodes) == 0:
 		return nil
 	}
 	return t

@@ -9,6 +9,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/typeset"
 	"github.com/grapnel-dev/grapnel/internal/policy/match"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/packs"
@@ -271,20 +272,19 @@ func whyNotInForce(row load.Loaded, errs []*policyfile.Error) string {
 
 // PrintWhy prints why a hook did or did not act: first one sentence, then the details.
 func (x *Explanation) PrintWhy(c *cli.Console) {
-	p := newPen(c)
 	for i := range x.Why {
 		if i > 0 {
 			fmt.Fprintln(c.Out)
 		}
-		p.draw(x.Why[i].tree(x))
+		c.Tree(x.Why[i].tree(x))
 	}
 }
 
-func (w *whyHook) tree(x *Explanation) *tree {
-	colour := map[progress]string{stateActed: cli.Green, stateSilent: cli.Yellow, stateNotAsked: cli.Yellow, stateOther: cli.Yellow, stateNoForce: cli.Red}[w.State]
-	t := &tree{line: []span{{printable.Line(w.Text), colour}}}
+func (w *whyHook) tree(x *Explanation) *typeset.Tree {
+	style := map[progress]typeset.Style{stateActed: typeset.Green, stateSilent: typeset.Yellow, stateNotAsked: typeset.Yellow, stateOther: typeset.Yellow, stateNoForce: typeset.Red}[w.State]
+	t := &typeset.Tree{Row: typeset.Row{style.Span(printable.Line(w.Text))}}
 	if w.File != "" {
-		t.note(span{printable.Line(placeOf(w.Source, w.File, w.Line)), cli.Dim})
+		t.Note(typeset.Dim.Span(printable.Line(placeOf(w.Source, w.File, w.Line))))
 	}
 	if w.State == stateNoForce {
 		return t
@@ -293,68 +293,68 @@ func (w *whyHook) tree(x *Explanation) *tree {
 	if w.Mode == "observe" {
 		about += ", observe mode"
 	}
-	t.note(text("%s", about))
-	conditions := t.add(span{"conditions", cli.Bold})
+	t.Note(typeset.Text("%s", about))
+	conditions := t.Add(typeset.Bold.Span("conditions"))
 	on := "every event"
 	if len(w.On) > 0 {
 		on = kinds(w.On)
 	}
 	listens := len(w.On) == 0 || slices.Contains(w.On, x.Event)
-	event := conditions.add(yesNo(listens), text("on %s", printable.Line(on)))
+	event := conditions.Add(yesNo(listens), typeset.Text("on %s", printable.Line(on)))
 	if !listens {
-		event.note(text("the event is %s", printable.Line(string(x.Event))))
+		event.Note(typeset.Text("the event is %s", printable.Line(string(x.Event))))
 	}
 	for i := range w.Checks {
 		checkTree(conditions, &w.Checks[i])
 	}
 	if len(w.Parts) > 0 {
-		part := t.add(span{"its part", cli.Bold})
+		part := t.Add(typeset.Bold.Span("its part"))
 		for i := range w.Parts {
 			h := &w.Parts[i]
 			if h.saw != nil && len(h.saw.Changed(x.sent)) > 0 {
-				x.changed(part.add(text("the event it received")), h.saw)
+				x.changed(part.Add(typeset.Text("the event it received")), h.saw)
 			}
-			x.hook(part.add(), h)
+			x.hook(part.Add(), h)
 		}
 	}
 	return t
 }
 
 // yesNo returns whether a condition holds, in words of equal width.
-func yesNo(ok bool) span {
+func yesNo(ok bool) typeset.Span {
 	if ok {
-		return span{"yes  ", cli.Green}
+		return typeset.Green.Span("yes  ")
 	}
-	return span{"no   ", cli.Red}
+	return typeset.Red.Span("no   ")
 }
 
 // maxWords is how many values of a condition are shown, in addition to the matching ones.
 const maxWords = 12
 
 // checkTree draws a condition and its inner conditions.
-func checkTree(t *tree, c *match.Check) {
+func checkTree(t *typeset.Tree, c *match.Check) {
 	key := strings.TrimPrefix(c.Key, "match.")
-	n := t.add(yesNo(c.OK))
+	n := t.Add(yesNo(c.OK))
 	switch takes := strings.HasSuffix(key, "]") && strings.HasPrefix(key, "except") || key == "not" || strings.HasSuffix(key, ".not"); {
 	case takes && c.OK:
-		n.line = append(n.line, text("%s excludes nothing", printable.Line(key)))
+		n.Row = append(n.Row, typeset.Text("%s excludes nothing", printable.Line(key)))
 	case takes:
-		n.line = append(n.line, text("%s excludes the event", printable.Line(key)))
+		n.Row = append(n.Row, typeset.Text("%s excludes the event", printable.Line(key)))
 	default:
-		n.line = append(n.line, text("%s", printable.Line(key[strings.LastIndex(key, ".")+1:])))
+		n.Row = append(n.Row, typeset.Text("%s", printable.Line(key[strings.LastIndex(key, ".")+1:])))
 	}
 	if c.Op != "" {
-		n.line = append(n.line, text(" (%s)", c.Op))
+		n.Row = append(n.Row, typeset.Text(" (%s)", c.Op))
 	}
 	if c.Key == "when" {
-		n.line = append(n.line, text(" %s", printable.Line(strings.Join(c.Want, " "))))
+		n.Row = append(n.Row, typeset.Text(" %s", printable.Line(strings.Join(c.Want, " "))))
 	} else if len(c.Want) > 0 {
-		n.note(text("wants %s", shown(fittingFirst(c))))
+		n.Note(typeset.Text("wants %s", shown(fittingFirst(c))))
 	}
 	if len(c.Got) > 0 {
-		n.note(text("has   %s", shown(someWords(c.Got))))
+		n.Note(typeset.Text("has   %s", shown(someWords(c.Got))))
 	} else if len(c.Want) > 0 && len(c.Of) == 0 && c.Key != "when" {
-		n.note(text("has   no value"))
+		n.Note(typeset.Text("has   no value"))
 	}
 	for i := range c.Of {
 		checkTree(n, &c.Of[i])

@@ -16,6 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/records"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/recordview"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/watch"
 	"github.com/grapnel-dev/grapnel/local"
 )
@@ -44,7 +45,7 @@ func Run(ctx context.Context, place local.Place, query store.Query, opts watch.O
 
 // entry is an item of a log, or an error.
 type entry struct {
-	item *watch.Item
+	item *recordview.Item
 	err  error
 }
 
@@ -55,7 +56,7 @@ func followItems(ctx context.Context, log store.Log, query store.Query, to chan<
 		next := entry{err: err}
 		if err == nil {
 			unread := k.Event()
-			next.item = watch.NewItem(&k.Entry)
+			next.item = recordview.NewItem(&k.Entry)
 			if unread != nil {
 				next.item.Note = unread.Error()
 			}

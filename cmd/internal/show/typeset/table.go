@@ -1,4 +1,4 @@
-package cli
+package typeset
 
 import (
 	"strings"
@@ -55,12 +55,10 @@ func Table(width int, columns []Column, rows [][]string) []string {
 			if !shown[i] {
 				continue
 			}
-			text := printable.Cut(cell(i), widths[i])
-			fill := strings.Repeat(" ", widths[i]-printable.Columns(text))
 			if b.WriteString("  "); c.Left {
-				b.WriteString(text + fill)
+				b.WriteString(Left(cell(i), widths[i]))
 			} else {
-				b.WriteString(fill + text)
+				b.WriteString(Right(cell(i), widths[i]))
 			}
 		}
 		lines = append(lines, strings.TrimRight(b.String(), " "))

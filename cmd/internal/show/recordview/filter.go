@@ -1,4 +1,4 @@
-package watch
+package recordview
 
 import (
 	"errors"
@@ -25,14 +25,14 @@ type keyed struct {
 	not    bool
 }
 
-// keyNames are the keys of a Filter, in the order in which error messages list them.
-var keyNames = []string{"agent", "session", "dir", "event", "tool", "hook", "decision", "is"}
+// KeyNames are the keys of a Filter, in the order in which error messages list them.
+var KeyNames = []string{"agent", "session", "dir", "event", "tool", "hook", "decision", "is"}
 
-// isNames are the values of is:.
-var isNames = []string{"slow", "failed", "open", "unsupported", "changed", "would"}
+// IsNames are the values of is:.
+var IsNames = []string{"slow", "failed", "open", "unsupported", "changed", "would"}
 
-// decisionNames are the values of decision:.
-var decisionNames = []string{"none", "allow", "ask", "block", "halt", "change", "late"}
+// DecisionNames are the values of decision:.
+var DecisionNames = []string{"none", "allow", "ask", "block", "halt", "change", "late"}
 
 // ParseFilter parses a Filter as users write it:
 func ParseFilter(text string) (Filter, error) {
@@ -58,13 +58,13 @@ func ParseFilter(text string) (Filter, error) {
 		case !isKey && value != "":
 			f.words = append(f.words, word{value, not})
 		case !isKey:
-		case !slices.Contains(keyNames, key):
-			errs = append(errs, fmt.Errorf("unknown key %s (want %s); to search for the text, write \"%s:%s\"", key, strings.Join(keyNames, ", "), key, value))
+		case !slices.Contains(KeyNames, key):
+			errs = append(errs, fmt.Errorf("unknown key %s (want %s); to search for the text, write \"%s:%s\"", key, strings.Join(KeyNames, ", "), key, value))
 		case value == "": // the user is still typing it
-		case key == "is" && !slices.Contains(isNames, value):
-			errs = append(errs, fmt.Errorf("unknown value is:%s (want %s)", value, strings.Join(isNames, ", ")))
-		case key == "decision" && !begins(decisionNames, value):
-			errs = append(errs, fmt.Errorf("unknown value decision:%s (want %s)", value, strings.Join(decisionNames, ", ")))
+		case key == "is" && !slices.Contains(IsNames, value):
+			errs = append(errs, fmt.Errorf("unknown value is:%s (want %s)", value, strings.Join(IsNames, ", ")))
+		case key == "decision" && !begins(DecisionNames, value):
+			errs = append(errs, fmt.Errorf("unknown value decision:%s (want %s)", value, strings.Join(DecisionNames, ", ")))
 		default:
 			at := slices.IndexFunc(f.keys, func(k keyed) bool { return k.key == key && k.not == not })
 			if at < 0 {
@@ -141,10 +141,10 @@ func (it *Item) has(key, value string, slow float64) bool {
 		}
 		return false
 	}
-	failed, open := it.failures()
+	failed, open := it.Failures()
 	switch value {
 	case "slow":
-		return it.slow(slow)
+		return it.Slow(slow)
 	case "failed":
 		return failed > 0 || it.Error != ""
 	case "open":
@@ -155,17 +155,4 @@ func (it *Item) has(key, value string, slow float64) bool {
 		return len(it.Changed) > 0
 	}
 	return it.Would > 0
-}
-
-// slow reports whether an event or one of its hooks took at least ms milliseconds.
-func (it *Item) slow(ms float64) bool {
-	if it.MS >= ms {
-		return true
-	}
-	for i := range it.Hooks {
-		if it.Hooks[i].MS >= ms {
-			return true
-		}
-	}
-	return false
 }

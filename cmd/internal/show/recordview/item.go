@@ -1,4 +1,4 @@
-package watch
+package recordview
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/typeset"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/internal/replay"
 	"github.com/grapnel-dev/grapnel/internal/spool"
@@ -32,7 +33,6 @@ type Item struct {
 
 	class string // of the tool
 	text  string // all searchable text, in lower case
-	seq   int    // sequence number; 0 = not in a Model yet
 	size  int    // approximate size in bytes
 }
 
@@ -229,6 +229,14 @@ func difference(before, after string) []string {
 	return lines
 }
 
+// Size returns the approximate number of bytes that the Item needs.
+func (it *Item) Size() int { return it.size }
+
+// Slow reports whether the event or one of its hooks took at least ms milliseconds.
+func (it *Item) Slow(ms float64) bool {
+	return it.MS >= ms || slices.ContainsFunc(it.Hooks, func(h grapnel.HookRun) bool { return h.MS >= ms })
+}
+
 // Word returns the result of an event as a word of at most six letters.
 func Word(e *spool.Entry) string {
 	switch {
@@ -242,48 +250,43 @@ func Word(e *spool.Entry) string {
 	return e.Decision.String()
 }
 
-// A part describes the result of one hook.
-type part struct {
-	text string
-	look style
-}
-
-// parts returns the hooks that decided, failed or were slow, the most important first, because the
-// line may be too short for all.
-func (it *Item) parts(slow float64) []part {
-	var important, seen []part
+// Parts returns the hooks that decided, failed or took at least slow milliseconds, the most important
+// first, because the line may be too short for all.
+func (it *Item) Parts(slow float64) []typeset.Span {
+	var important, seen []typeset.Span
 	quick := it.MS >= slow && !it.Late
 	for i := range it.Hooks {
 		h := &it.Hooks[i]
-		name := inLine(h.Name)
+		name := Line(h.Name)
 		if h.MS >= slow {
-			name, quick = name+" "+took(h.MS), false
+			name, quick = name+" "+Took(h.MS), false
 		}
+		did := DidOf(h)
 		switch {
-		case h.Error != "" && h.FailOpen:
-			important = append(important, part{"FAILED OPEN: " + name, yellow})
-		case h.Error != "":
-			important = append(important, part{"FAILED: " + name, red})
-		case h.Approved > grapnel.None:
-			important = append(important, part{"allowed: " + name, yellow})
-		case h.Observed && h.Decision > grapnel.None:
-			seen = append(seen, part{"would " + h.Decision.String() + ": " + name, dim})
+		case did == FailedOpen:
+			important = append(important, typeset.Yellow.Span("FAILED OPEN: "+name))
+		case did == Failed:
+			important = append(important, typeset.Red.Span("FAILED: "+name))
+		case did == Approved:
+			important = append(important, typeset.Yellow.Span("allowed: "+name))
+		case did == Would:
+			seen = append(seen, typeset.Dim.Span("would "+h.Decision.String()+": "+name))
 		case h.MS >= slow:
-			important = append(important, part{"slow: " + name, yellow})
-		case h.Decision > grapnel.None || h.Halt || len(h.Changed) > 0:
-			important = append(important, part{name, normal})
+			important = append(important, typeset.Yellow.Span("slow: "+name))
+		case did == Decided || did == Changed:
+			important = append(important, typeset.Normal.Span(name))
 		case it.Late:
-			seen = append(seen, part{name, dim})
+			seen = append(seen, typeset.Dim.Span(name))
 		}
 	}
 	if quick { // no single hook was slow, but the event was
-		important = append(important, part{"slow", yellow})
+		important = append(important, typeset.Yellow.Span("slow"))
 	}
 	if it.Error != "" {
-		important = append(important, part{"ERROR: " + inLine(it.Error), red})
+		important = append(important, typeset.Red.Span("ERROR: "+Line(it.Error)))
 	}
 	if len(it.Unsupported) > 0 {
-		seen = append(seen, part{"unsupported: " + inLine(strings.Join(it.Unsupported, ", ")), yellow})
+		seen = append(seen, typeset.Yellow.Span("unsupported: "+Line(strings.Join(it.Unsupported, ", "))))
 	}
 	if len(important)+len(seen) == 0 { // for example, a pause
 		text := it.Halt
@@ -291,10 +294,10 @@ func (it *Item) parts(slow float64) []part {
 			text = it.Reasons[0].Text
 		}
 		if text != "" {
-			seen = append(seen, part{inLine(text), dim})
+			seen = append(seen, typeset.Dim.Span(Line(text)))
 		}
 	}
-	var all []part
+	var all []typeset.Span
 	for _, p := range append(important, seen...) {
 		if !slices.Contains(all, p) { // hooks of two sources may have the same name
 			all = append(all, p)
@@ -303,14 +306,15 @@ func (it *Item) parts(slow float64) []part {
 	return all
 }
 
-// failures returns the number of hooks that failed, and how many of them failed open.
-func (it *Item) failures() (failed, open int) {
+// Failures returns the number of hooks that failed, and how many of them failed open.
+func (it *Item) Failures() (failed, open int) {
 	for i := range it.Hooks {
-		if it.Hooks[i].Error != "" {
+		switch DidOf(&it.Hooks[i]) {
+		case FailedOpen:
+			open++
 			failed++
-			if it.Hooks[i].FailOpen {
-				open++
-			}
+		case Failed:
+			failed++
 		}
 	}
 	return failed, open
