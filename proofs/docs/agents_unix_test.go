@@ -13,25 +13,37 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/setup/verify"
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/install"
+	"github.com/grapnel-dev/grapnel/cmd/internal/verify"
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
-// TestAgents compares agents.md with the tables of the dialects and with the verified behavior of
-// the real agents.
+// TestAgents compares agents.md and the page of each agent with the tables of the dialects and with
+// the verified behavior of the real agents.
 func TestAgents(t *testing.T) {
 	t.Parallel()
-	var agents [][]string
-	var matrix strings.Builder
+	var agents, verdicts [][]string
 	for _, d := range dialect.All() {
 		if d.Name == dialect.Plain().Name {
 			continue
 		}
 		seen := verified(t, d)
-		agents = append(agents, []string{
-			fmt.Sprintf("[%s](agents/%s.md)", d.Title, d.Name), code(d.Name), kindOfHooks(d), fmt.Sprint(len(d.Events)), seenIn(seen),
-		})
-		fmt.Fprintf(&matrix, "### %s\n\n%s\n", d.Title, agentMatrix(d, seen))
+		title := fmt.Sprintf("[%s](agents/%s.md)", d.Title, d.Name)
+		agents = append(agents, []string{title, code(d.Name), seenIn(seen), when(guardsSeen(t, seen), "✓")})
+		row := []string{title}
+		for _, c := range compared {
+			row = append(row, support(d, seen, c.kind, c.word))
+		}
+		verdicts = append(verdicts, row)
+		parts := map[string]string{"events": agentEvents(d, seen), "tools": agentTools(d)}
+		if setup := d.Setup(); setup != nil { // the others run the hooks of another agent
+			parts["settings"] = settingsTable(t, &install.Agent{Dialect: d, Setup: setup})
+			if len(setup.Unseen) > 0 || setup.Undone != "" {
+				parts["unseen"] = unseen(setup)
+			}
+		}
+		checkParts(t, filepath.Join("agents", d.Name+".md"), parts)
 	}
 	for file, words := range map[string][4]string{
 		"README.md":       {"agents", "tested", "driven", "from documentation"},
@@ -39,10 +51,104 @@ func TestAgents(t *testing.T) {
 	} {
 		checkParts(t, filepath.Join("..", file), map[string]string{"driven": drivenTable(t, words)})
 	}
+	head := []string{"agent"}
+	for _, c := range compared {
+		head = append(head, c.title)
+	}
 	checkParts(t, "agents.md", map[string]string{
-		"agents": table([]string{"agent", "name", "type of hooks", "events", "seen live"}, agents),
-		"matrix": strings.TrimSuffix(matrix.String(), "\n"),
+		"agents": table([]string{"agent", "name", "tested version", "sub-agents"}, agents),
+		"matrix": table(head, verdicts),
 	})
+}
+
+// compared lists the columns of the table that compares the agents.
+var compared = []struct {
+	title, word string
+	kind        grapnel.Kind
+}{
+	{"block a call", "block", grapnel.ToolBefore},
+	{"ask", "ask", grapnel.ToolBefore},
+	{"allow", "allow", grapnel.ToolBefore},
+	{"change a call", "rewrite", grapnel.ToolBefore},
+	{"block a result", "block", grapnel.ToolAfter},
+	{"replace a result", "replace", grapnel.ToolAfter},
+	{"block a prompt", "block", grapnel.PromptBefore},
+	{"change a prompt", "rewrite", grapnel.PromptBefore},
+	{"context at a prompt", "context", grapnel.PromptBefore},
+	{"context at the start", "context", grapnel.SessionStart},
+	{"block a stop", "block", grapnel.AgentAfter},
+}
+
+// support returns how an agent applies a word of a verdict at its first installed event of a kind.
+func support(d *dialect.Dialect, seen *verify.Report, kind grapnel.Kind, word string) string {
+	i := slices.IndexFunc(d.Events, func(row dialect.EventRow) bool { return row.Kind == kind && row.Install })
+	if i < 0 {
+		return "-"
+	}
+	row := &d.Events[i]
+	short := map[string]string{verify.Native: "yes", verify.AsBlock: "block", verify.AsHalt: "halt", verify.Not: "no"}
+	return short[verify.Claim(d, row, word)] + when(seenRow(seen, row.Native, word) != nil, " ✓")
+}
+
+// seenRow returns what a verification run observed; nil if it did not check this.
+func seenRow(seen *verify.Report, native, what string) *verify.Row {
+	if seen == nil {
+		return nil
+	}
+	i := slices.IndexFunc(seen.Rows, func(r verify.Row) bool { return r.Event == native && r.What == what })
+	if i < 0 {
+		return nil
+	}
+	return &seen.Rows[i]
+}
+
+// guardsSeen requires that a run saw the behavior of guards that agents.md describes for all
+// agents, and reports whether it also saw it in a sub-agent.
+func guardsSeen(t *testing.T, seen *verify.Report) bool {
+	t.Helper()
+	if seen == nil {
+		return false
+	}
+	const ran, stopped = "the call happened", "the call did not happen"
+	want := map[string]string{
+		"guard that crashes, on_error open": ran, "guard that crashes, on_error closed": stopped,
+		"guard that hangs, on_error open": ran, "guard that hangs, on_error closed": stopped,
+		"guard of a path that is written by a detour": stopped,
+		"guard of one of two calls at once":           stopped, "the other of two calls at once": ran,
+		"call that no hook has an opinion on": ran,
+	}
+	inSubagent := map[string]string{"guard of a call of a sub-agent": stopped, "other call of a sub-agent": ran}
+	found, subagent := 0, false
+	for _, r := range seen.Rows {
+		expected, always := want[r.What]
+		if always {
+			found++
+		} else if expected = inSubagent[r.What]; expected != "" {
+			subagent = true
+		}
+		if expected != "" && r.Seen != expected {
+			t.Errorf("%s: %s: %s, and agents.md says: %s", seen.Agent, r.What, r.Seen, expected)
+		}
+	}
+	if found != len(want) {
+		t.Errorf("%s: %d checks of guards, and agents.md describes %d", seen.Agent, found, len(want))
+	}
+	return subagent
+}
+
+// unseen lists the actions that no hook sees, and how other hooks can undo a decision.
+func unseen(setup *dialect.Setup) string {
+	var b strings.Builder
+	if len(setup.Unseen) > 0 {
+		b.WriteString("Hooks do not see:\n\n")
+		for _, fact := range setup.Unseen {
+			fmt.Fprintf(&b, "- %s\n", fact)
+		}
+	}
+	if setup.Undone != "" {
+		fmt.Fprintf(&b, "%sOther hooks: %s.\n", when(b.Len() > 0, "\n"), setup.Undone)
+	}
+	return b.String()
 }
 
 // drivenTable lists the agents that the tests ran, and the others. words are its texts.
@@ -82,113 +188,7 @@ func verified(t *testing.T, d *dialect.Dialect) *verify.Report {
 
 func seenIn(seen *verify.Report) string {
 	if seen == nil {
-		return "no: from documentation"
+		return "from documentation"
 	}
 	return fmt.Sprintf("%s, %s", seen.Version, seen.Time.Format("2006-01-02"))
-}
-
-// kindOfHooks describes in a few words the hooks that an agent runs.
-func kindOfHooks(d *dialect.Dialect) string {
-	switch {
-	case d.Setup() == nil:
-		return ""
-	case d.Setup().Shape == dialect.ShapePlugin:
-		return "plugins in JavaScript; Grapnel brings the shim"
-	case d.Setup().Shape == dialect.ShapeFiles:
-		return "a program per event"
-	}
-	return "commands in " + code(d.Setup().User)
-}
-
-// agentMatrix lists the events of an agent and the parts of a verdict that it supports at each.
-func agentMatrix(d *dialect.Dialect, seen *verify.Report) string {
-	find := func(native, what string) *verify.Row {
-		if seen == nil {
-			return nil
-		}
-		i := slices.IndexFunc(seen.Rows, func(r verify.Row) bool { return r.Event == native && r.What == what })
-		if i < 0 {
-			return nil
-		}
-		return &seen.Rows[i]
-	}
-	head := append([]string{"event", "is", "fires"}, verify.Words()...)
-	used := make([]bool, len(head))
-	var rows [][]string
-	for i := range d.Events {
-		row := &d.Events[i]
-		cells := []string{code(row.Native), code(string(row.Kind)), ""}
-		if row.Kind.Native() {
-			cells[1] = ""
-		}
-		if r := find(row.Native, "fires"); r != nil && r.Seen == "yes" {
-			cells[2] = "✓"
-		}
-		for _, word := range verify.Words() {
-			cell := verify.Claim(d, row, word)
-			if cell == verify.Not {
-				cell = "no"
-			}
-			if find(row.Native, word) != nil {
-				cell += " ✓"
-			}
-			cells = append(cells, cell)
-		}
-		for i, cell := range cells {
-			used[i] = used[i] || cell != ""
-		}
-		rows = append(rows, cells)
-	}
-	nonEmpty := func(cells []string) []string { // without empty columns
-		var kept []string
-		for i, cell := range cells {
-			if used[i] {
-				kept = append(kept, cell)
-			}
-		}
-		return kept
-	}
-	head = nonEmpty(head)
-	for i := range rows {
-		rows[i] = nonEmpty(rows[i])
-	}
-	var b strings.Builder
-	b.WriteString(table(head, rows))
-	if seen != nil {
-		var guards []string
-		for _, r := range seen.Rows {
-			if r.Claim == "" && r.What != "fires" {
-				guards = append(guards, fmt.Sprintf("%s: %s", r.What, r.Seen))
-			}
-		}
-		fmt.Fprintf(&b, "\nSeen live in %s %s on %s, %s. At %s, %s.\n", d.Title, seen.Version, seen.System, seen.Time.Format("2006-01-02"), code(toolEvent(seen)), strings.Join(guards, "; "))
-	} else {
-		b.WriteString("\nNot run here: the rows are from its documentation and from payloads.\n")
-	}
-	if d.Setup() != nil {
-		for _, fact := range append(slices.Clone(d.Setup().Unseen), d.Setup().Undone) {
-			if fact != "" {
-				fmt.Fprintf(&b, "\n- %s", sentence(fact))
-			}
-		}
-		if len(d.Setup().Unseen) > 0 || d.Setup().Undone != "" {
-			b.WriteString("\n")
-		}
-	}
-	return b.String()
-}
-
-// toolEvent returns the event at which the report checked the guards.
-func toolEvent(seen *verify.Report) string {
-	for _, r := range seen.Rows {
-		if strings.HasPrefix(r.What, "guard") {
-			return r.Event
-		}
-	}
-	return ""
-}
-
-// sentence adds a capital letter at the beginning and a full stop at the end.
-func sentence(s string) string {
-	return strings.TrimSuffix(strings.ToUpper(s[:1])+s[1:], ".") + "."
 }

@@ -7,8 +7,8 @@ package docs
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -17,7 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/cmd/internal/setup/install"
+	"github.com/grapnel-dev/grapnel/cmd/internal/install"
+	"github.com/grapnel-dev/grapnel/cmd/internal/verify"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/systems"
 )
@@ -33,16 +34,6 @@ func TestTables(t *testing.T) {
 	t.Parallel()
 	checkParts(t, "events.md", map[string]string{"events": eventTable()})
 	checkParts(t, "foreign-hooks.md", map[string]string{"formats": formatTable()})
-	for _, d := range dialect.All() {
-		if d.Name == dialect.Plain().Name {
-			continue
-		}
-		parts := map[string]string{"events": agentEvents(d), "tools": agentTools(d)}
-		if setup := d.Setup(); setup != nil { // the others run the hooks of another agent
-			parts["settings"] = settingsTable(t, &install.Agent{Dialect: d, Setup: setup})
-		}
-		checkParts(t, filepath.Join("agents", d.Name+".md"), parts)
-	}
 }
 
 // checkParts compares the generated parts of a page, or rewrites them.
@@ -214,11 +205,21 @@ func permits(c *grapnel.Contract) string {
 
 // senders lists the agents that have an event.
 func senders(kind grapnel.Kind) string {
-	var names []string
+	var names, others []string
 	for _, d := range dialect.All() {
-		if slices.ContainsFunc(d.Events, func(row dialect.EventRow) bool { return row.Kind == kind || row.Failed == kind }) && d.Name != dialect.Plain().Name {
-			names = append(names, fmt.Sprintf("[%s](agents/%s.md)", d.Title, d.Name))
+		switch {
+		case d.Name == dialect.Plain().Name:
+		case slices.ContainsFunc(d.Events, func(row dialect.EventRow) bool { return row.Kind == kind || row.Failed == kind }):
+			names = append(names, code(d.Name))
+		default:
+			others = append(others, code(d.Name))
 		}
+	}
+	switch {
+	case len(others) == 0:
+		return "all"
+	case len(others) < len(names):
+		return "all except " + list(others...)
 	}
 	return list(names...)
 }
@@ -290,14 +291,18 @@ func settingsTable(t *testing.T, a *install.Agent) string {
 	if moved := a.Setup.MovedBy; moved != "" {
 		rows = slices.Insert(rows, 2, []string{"the same with `" + moved + "` set", file(install.User, map[string]string{moved: "/MOVED"})})
 	}
+	waits := map[time.Duration][]string{}
 	for _, ev := range a.Events {
 		if ev.Wait > 0 {
-			what := "the same at " + code(ev.Native)
-			if plugin || setup.Unit == 0 {
-				what = "how long the agent waits at " + code(ev.Native)
-			}
-			add(what, fmt.Sprintf("%v", ev.Wait))
+			waits[ev.Wait] = append(waits[ev.Wait], code(ev.Native))
 		}
+	}
+	for _, wait := range slices.Backward(slices.Sorted(maps.Keys(waits))) {
+		what := "the same at "
+		if plugin || setup.Unit == 0 {
+			what = "how long the agent waits at "
+		}
+		add(what+list(waits[wait]...), wait.String())
 	}
 	failClosed := "not supported: the agent continues without an answer"
 	if a.Setup.Late != "" {
@@ -326,19 +331,83 @@ func codes(words []string) []string {
 	return list
 }
 
-// agentEvents lists the events of an agent with the parts of a verdict that it supports, and
-// those that the event permits but the agent does not support.
-func agentEvents(d *dialect.Dialect) string {
+// agentEvents lists the events of an agent with the parts of a verdict that it supports, the parts
+// that become a block, and the parts that it does not support. A part that a run checked has a ✓.
+// Events that differ only in their names share a row.
+func agentEvents(d *dialect.Dialect, seen *verify.Report) string {
 	var rows [][]string
 	for i := range d.Events {
 		row := &d.Events[i]
-		kinds := code(row.Kind)
-		if row.Failed != "" {
-			kinds += ", " + code(row.Failed) + " when the tool failed"
+		kinds := ""
+		if !row.Kind.Native() {
+			kinds = code(row.Kind)
 		}
-		rows = append(rows, []string{code(row.Native), kinds, supportedParts(row), unsupportedParts(row), installed(row)})
+		if row.Failed != "" {
+			kinds = list(kinds, code(row.Failed)+" for a failure")
+		}
+		name := code(row.Native)
+		if r := seenRow(seen, row.Native, "fires"); r != nil && r.Seen == "yes" {
+			name += " ✓"
+		}
+		supported, asBlock, no := parts(d, row, seen)
+		cells := []string{name, kinds, supported, asBlock, no, installed(row)}
+		same := slices.IndexFunc(rows, func(other []string) bool { return slices.Equal(other[1:], cells[1:]) })
+		if same >= 0 {
+			rows[same][0] += ", " + name
+			continue
+		}
+		rows = append(rows, cells)
 	}
-	return table([]string{"event of the agent", "name in a policy", "supported", "unsupported", "installed"}, rows)
+	return table([]string{"event", "in a policy", "supported", "becomes a block", "not supported", "installed"}, rows)
+}
+
+// parts sorts the parts of a verdict that an event permits by the support of the agent.
+func parts(d *dialect.Dialect, row *dialect.EventRow, seen *verify.Report) (supported, asBlock, no string) {
+	c, can := contractOf(row), row.Permits()
+	var cells [3][]string
+	named := map[grapnel.Field]bool{}
+	for _, word := range verify.Words() {
+		claim := verify.Claim(d, row, word)
+		if claim == "" {
+			continue
+		}
+		name := word
+		field := verify.Changed(row.Kind, word)
+		if field != "" {
+			named[field] = true
+			name = code(field)
+			if slices.Contains(can.Change, field) && can.Beside != grapnel.None {
+				cells[0] = append(cells[0], name+" with "+can.Beside.String())
+				continue
+			}
+		}
+		name += when(seenRow(seen, row.Native, word) != nil, " ✓")
+		switch claim {
+		case verify.Native:
+			cells[0] = append(cells[0], name)
+		case verify.AsBlock:
+			cells[1] = append(cells[1], name)
+		case verify.AsHalt:
+			cells[1] = append(cells[1], name+" (a halt)")
+		default:
+			cells[2] = append(cells[2], name)
+		}
+	}
+	for _, field := range can.Change {
+		if !named[field] {
+			named[field] = true
+			cells[0] = append(cells[0], code(field)+when(can.Beside != grapnel.None, " with "+can.Beside.String()))
+		}
+	}
+	if row.Kind.Native() && row.Contract == nil && can.Message {
+		cells[0] = append(cells[0], "message")
+	}
+	for _, change := range c.Changes {
+		if !named[change.Field] {
+			cells[2] = append(cells[2], code(change.Field))
+		}
+	}
+	return list(cells[0]...), list(cells[1]...), list(cells[2]...)
 }
 
 func contractOf(row *dialect.EventRow) *grapnel.Contract {
@@ -351,55 +420,25 @@ func contractOf(row *dialect.EventRow) *grapnel.Contract {
 	return &grapnel.Contract{Kind: row.Kind}
 }
 
-func supportedParts(row *dialect.EventRow) string {
-	can := row.Permits()
-	changed := ""
-	if len(can.Change) > 0 {
-		var fields []string
-		for _, f := range can.Change {
-			fields = append(fields, code(f))
-		}
-		changed = "change of " + strings.Join(fields, " and ")
-		if can.Beside != grapnel.None {
-			changed += " (only together with " + can.Beside.String() + ")"
-		}
-	}
-	return list(when(can.Block, "block"), when(can.Ask, "ask"), when(can.Allow, "allow"), when(can.Halt, "halt"),
-		when(can.Context, "context"), changed, when(can.Message, "message"))
-}
-
-func unsupportedParts(row *dialect.EventRow) string {
-	c, can := contractOf(row), row.Permits()
-	words := []string{
-		when(c.Blocks != grapnel.BlockingNothing && !can.Block, "block"),
-		when(c.Permit && !can.Ask, "ask"),
-		when(c.Permit && !can.Allow, "allow"),
-		when(c.Context && !can.Context, "context"),
-	}
-	for _, change := range c.Changes {
-		words = append(words, when(!slices.Contains(can.Change, change.Field), "change of "+code(change.Field)))
-	}
-	return list(words...)
-}
-
 func installed(row *dialect.EventRow) string {
-	budget := ""
-	if row.Budget > 0 {
-		budget = fmt.Sprintf("; all hooks together have %v", row.Budget.Round(100*time.Millisecond))
-	}
-	since := ""
+	since, budget, always := "", "", ""
 	if row.Since != "" {
-		since = fmt.Sprintf(", from %s on", row.Since)
+		since = "from " + row.Since
 	}
-	if row.Install {
-		return "yes" + since + budget
+	if row.Budget > 0 {
+		budget = fmt.Sprintf("all hooks have %v", row.Budget.Round(100*time.Millisecond))
 	}
-	if row.Never {
-		return "never: " + row.Why + budget
+	switch {
+	case row.Install:
+	case row.Never:
+		always = "never: " + row.Why
+	default:
+		always = "if a policy listens: " + row.Why
 	}
-	return "when a policy listens" + since + ": " + row.Why + budget
+	return strings.Join(slices.DeleteFunc([]string{since, always, budget}, func(s string) bool { return s == "" }), "; ")
 }
 
+// agentTools lists the tools of an agent. Tools that differ only in their names share a row.
 func agentTools(d *dialect.Dialect) string {
 	var rows [][]string
 	for _, tool := range d.Tools {
@@ -407,11 +446,17 @@ func agentTools(d *dialect.Dialect) string {
 		for _, fact := range tool.Facts {
 			field := strings.TrimPrefix(string(fact.Field), "tool.")
 			if fact.Use != "" {
-				field += " it " + map[grapnel.Use]string{grapnel.UseRead: "reads", grapnel.UseWrite: "writes"}[fact.Use]
+				field = map[grapnel.Use]string{grapnel.UseRead: "reads", grapnel.UseWrite: "writes"}[fact.Use]
 			}
-			facts = append(facts, field+": "+code(strings.ReplaceAll(strings.TrimPrefix(fact.At, "/"), "/", ".")))
+			facts = append(facts, field+" "+code(strings.ReplaceAll(strings.TrimPrefix(fact.At, "/"), "/", ".")))
 		}
-		rows = append(rows, []string{code(tool.Native), string(tool.Class), list(facts...)})
+		cells := []string{code(tool.Native), string(tool.Class), list(facts...)}
+		same := slices.IndexFunc(rows, func(other []string) bool { return slices.Equal(other[1:], cells[1:]) })
+		if same >= 0 {
+			rows[same][0] += ", " + cells[0]
+			continue
+		}
+		rows = append(rows, cells)
 	}
-	return table([]string{"tool", "class", "input members that rules read"}, rows)
+	return table([]string{"tools", "class", "input members that rules read"}, rows)
 }

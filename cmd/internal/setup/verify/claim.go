@@ -23,8 +23,8 @@ func Words() []string {
 	return []string{"block", "ask", "allow", "rewrite", "replace", "answer", "context", "message", "halt"}
 }
 
-// changed returns the field that a word changes, for each event.
-func changed(kind grapnel.Kind, word string) grapnel.Field {
+// Changed returns the field that a word changes at an event, or "" if the word changes none there.
+func Changed(kind grapnel.Kind, word string) grapnel.Field {
 	switch {
 	case word == "rewrite" && (kind == grapnel.ToolBefore || kind == grapnel.PermissionBefore):
 		return grapnel.FieldInput
@@ -58,7 +58,7 @@ func Claim(d *dialect.Dialect, row *dialect.EventRow, word string) string {
 		}
 		contract = &c
 	}
-	field := changed(row.Kind, word)
+	field := Changed(row.Kind, word)
 	var out grapnel.Outcome
 	applies := true
 	switch word {
