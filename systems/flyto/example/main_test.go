@@ -3,7 +3,6 @@
 package main
 
 import (
-	"path/filepath"
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/internal/testhelp/readme"
@@ -14,5 +13,5 @@ import (
 // Proves: FL-40, FL-41, FL-42, FL-43, FL-44, FL-45, FL-46, FL-47
 func TestReadme(t *testing.T) {
 	t.Parallel()
-	readme.Shows(t, filepath.Join("..", "..", "..", "docs", "systems", "flyto.md"), run)
+	readme.Shows(t, "output.txt", run)
 }

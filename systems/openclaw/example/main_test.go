@@ -1,7 +1,6 @@
 package main
 
 import (
-	"path/filepath"
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/internal/testhelp/readme"
@@ -10,7 +9,7 @@ import (
 // Proves: OC-01, OC-02, OC-03, OC-06, OC-08, OC-10
 func TestReadme(t *testing.T) {
 	t.Parallel()
-	readme.Shows(t, filepath.Join("..", "..", "..", "docs", "systems", "openclaw.md"), run)
+	readme.Shows(t, "output.txt", run)
 }
 
 // A name that does not exist is refused when the handler is registered.
