@@ -48,7 +48,7 @@ var jobs = map[string]job{
 		agents.Codex.ID:      {"agents/codex.md", "An ask becomes a block, and the reason mentions this."},
 	}},
 	"mask secrets": {link: "recipes.md#mask-secrets", do: maskSecrets, limits: map[string]sentence{
-		agents.Codex.ID: {"agents/codex.md", "If a hook changes it, a block replaces the result. The text of the block is the new output."},
+		agents.Codex.ID: {"agents/codex.md", "A block replaces the result; its text is the new output."},
 	}},
 }
 

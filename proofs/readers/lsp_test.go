@@ -59,7 +59,7 @@ const patience = 3 * time.Minute
 // fileURL returns a path in the form that editors use.
 func fileURL(path string) string { return (&url.URL{Scheme: "file", Path: path}).String() }
 
-// newEditor starts a server with the settings in docs/editors.md, except for the addresses of
+// newEditor starts a server with the settings in docs/install.md, except for the addresses of
 // schemas, which the test cannot reach.
 func newEditor(t *testing.T, schemas map[string][]string) *editor {
 	t.Helper()
