@@ -231,7 +231,7 @@ func settingsTable(t *testing.T, a *install.Agent) string {
 		base := map[install.Scope]string{install.User: "/HOME", install.Project: "/PROJECT", install.Managed: "/"}[scope]
 		name, err := a.Settings(scope, base, func(name string) string { return env[name] })
 		if errors.Is(err, install.ErrUsage) {
-			return "-"
+			return ""
 		} else if err != nil {
 			t.Fatal(err)
 		}
@@ -250,20 +250,24 @@ func settingsTable(t *testing.T, a *install.Agent) string {
 	case setup.Own:
 		place = "file of hooks"
 	}
-	rows := [][]string{
-		{"name on command lines", list(code(a.Name), strings.Join(codes(a.Aliases), ", "))},
-		{place + ", `--scope user`", file(install.User, nil)},
-		{place + ", `--scope project`", file(install.Project, nil)},
-		{place + ", `--scope managed`", file(install.Managed, nil)},
-	}
+	var rows [][]string
 	add := func(what, is string) { rows = append(rows, []string{what, is}) }
+	add("name on command lines", list(code(a.Name), strings.Join(codes(a.Aliases), ", ")))
+	add(place+", `--scope user`", file(install.User, nil))
+	if moved := a.Setup.MovedBy; moved != "" {
+		add("the same with `"+moved+"` set", file(install.User, map[string]string{moved: "/MOVED"}))
+	}
+	for _, scope := range []install.Scope{install.Project, install.Managed} {
+		if name := file(scope, nil); name != "" {
+			add(fmt.Sprintf("%s, `--scope %s`", place, scope), name)
+		}
+	}
 	switch {
 	case setup.Shape == dialect.ShapeFiles:
 		add("the files in it", "one program per event, with the first unused name: "+strings.ReplaceAll(strings.Join(codes(setup.Files), ", "), "$event", "EVENT"))
 	case plugin && len(setup.Edits) == 0 || setup.Own:
-		add("other content", "none: it is written and removed as a whole")
 	default:
-		add("comments in the settings", map[bool]string{true: "kept", false: "not accepted by the agent, refused by `grapnel install`"}[setup.Comments])
+		add("comments in the settings", map[bool]string{true: "kept", false: "refused, because the agent does not accept them"}[setup.Comments])
 	}
 	if plugin {
 		if len(setup.Edits) > 0 {
@@ -288,9 +292,6 @@ func settingsTable(t *testing.T, a *install.Agent) string {
 			add("the same at "+list(names...), fmt.Sprintf("%v, so that a person can decide; Grapnel itself has [55 s](../bad-input.md)", setup.AskTimeout))
 		}
 	}
-	if moved := a.Setup.MovedBy; moved != "" {
-		rows = slices.Insert(rows, 2, []string{"the same with `" + moved + "` set", file(install.User, map[string]string{moved: "/MOVED"})})
-	}
 	waits := map[time.Duration][]string{}
 	for _, ev := range a.Events {
 		if ev.Wait > 0 {
@@ -304,7 +305,7 @@ func settingsTable(t *testing.T, a *install.Agent) string {
 		}
 		add(what+list(waits[wait]...), wait.String())
 	}
-	failClosed := "not supported: the agent continues without an answer"
+	failClosed := "not supported"
 	if a.Setup.Late != "" {
 		failClosed = "not supported: the agent " + a.Setup.Late
 	}
@@ -331,9 +332,9 @@ func codes(words []string) []string {
 	return list
 }
 
-// agentEvents lists the events of an agent with the parts of a verdict that it supports, the parts
-// that become a block, and the parts that it does not support. A part that a run checked has a ✓.
-// Events that differ only in their names share a row.
+// agentEvents lists the events of an agent with the parts of a verdict that it supports, and the
+// parts that become a block. A part that a run checked has a ✓. Events that differ only in their
+// names share a row.
 func agentEvents(d *dialect.Dialect, seen *verify.Report) string {
 	var rows [][]string
 	for i := range d.Events {
@@ -349,8 +350,8 @@ func agentEvents(d *dialect.Dialect, seen *verify.Report) string {
 		if r := seenRow(seen, row.Native, "fires"); r != nil && r.Seen == "yes" {
 			name += " ✓"
 		}
-		supported, asBlock, no := parts(d, row, seen)
-		cells := []string{name, kinds, supported, asBlock, no, installed(row)}
+		supported, asBlock := parts(d, row, seen)
+		cells := []string{name, kinds, supported, asBlock, installed(row)}
 		same := slices.IndexFunc(rows, func(other []string) bool { return slices.Equal(other[1:], cells[1:]) })
 		if same >= 0 {
 			rows[same][0] += ", " + name
@@ -358,56 +359,43 @@ func agentEvents(d *dialect.Dialect, seen *verify.Report) string {
 		}
 		rows = append(rows, cells)
 	}
-	return table([]string{"event", "in a policy", "supported", "becomes a block", "not supported", "installed"}, rows)
+	return table([]string{"event", "in a policy", "supported", "becomes a block", "installed"}, rows)
 }
 
-// parts sorts the parts of a verdict that an event permits by the support of the agent.
-func parts(d *dialect.Dialect, row *dialect.EventRow, seen *verify.Report) (supported, asBlock, no string) {
-	c, can := contractOf(row), row.Permits()
-	var cells [3][]string
+// parts sorts the parts of a verdict that an event permits. The agent drops the others.
+func parts(d *dialect.Dialect, row *dialect.EventRow, seen *verify.Report) (supported, asBlock string) {
+	can := row.Permits()
+	var yes, block []string
 	named := map[grapnel.Field]bool{}
 	for _, word := range verify.Words() {
-		claim := verify.Claim(d, row, word)
-		if claim == "" {
-			continue
-		}
-		name := word
-		field := verify.Changed(row.Kind, word)
-		if field != "" {
+		claim, name := verify.Claim(d, row, word), word
+		if field := verify.Changed(row.Kind, word); field != "" {
 			named[field] = true
 			name = code(field)
 			if slices.Contains(can.Change, field) && can.Beside != grapnel.None {
-				cells[0] = append(cells[0], name+" with "+can.Beside.String())
+				yes = append(yes, name+" with "+can.Beside.String())
 				continue
 			}
 		}
 		name += when(seenRow(seen, row.Native, word) != nil, " ✓")
 		switch claim {
 		case verify.Native:
-			cells[0] = append(cells[0], name)
+			yes = append(yes, name)
 		case verify.AsBlock:
-			cells[1] = append(cells[1], name)
+			block = append(block, name)
 		case verify.AsHalt:
-			cells[1] = append(cells[1], name+" (a halt)")
-		default:
-			cells[2] = append(cells[2], name)
+			block = append(block, name+" (a halt)")
 		}
 	}
 	for _, field := range can.Change {
 		if !named[field] {
-			named[field] = true
-			cells[0] = append(cells[0], code(field)+when(can.Beside != grapnel.None, " with "+can.Beside.String()))
+			yes = append(yes, code(field)+when(can.Beside != grapnel.None, " with "+can.Beside.String()))
 		}
 	}
 	if row.Kind.Native() && row.Contract == nil && can.Message {
-		cells[0] = append(cells[0], "message")
+		yes = append(yes, "message")
 	}
-	for _, change := range c.Changes {
-		if !named[change.Field] {
-			cells[2] = append(cells[2], code(change.Field))
-		}
-	}
-	return list(cells[0]...), list(cells[1]...), list(cells[2]...)
+	return list(yes...), list(block...)
 }
 
 func contractOf(row *dialect.EventRow) *grapnel.Contract {
