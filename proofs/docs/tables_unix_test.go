@@ -252,7 +252,9 @@ func settingsTable(t *testing.T, a *install.Agent) string {
 	}
 	var rows [][]string
 	add := func(what, is string) { rows = append(rows, []string{what, is}) }
-	add("name on command lines", list(code(a.Name), strings.Join(codes(a.Aliases), ", ")))
+	if len(a.Aliases) > 0 {
+		add("other names on command lines", list(codes(a.Aliases)...))
+	}
 	add(place+", `--scope user`", file(install.User, nil))
 	if moved := a.Setup.MovedBy; moved != "" {
 		add("the same with `"+moved+"` set", file(install.User, map[string]string{moved: "/MOVED"}))
