@@ -411,21 +411,18 @@ func contractOf(row *dialect.EventRow) *grapnel.Contract {
 }
 
 func installed(row *dialect.EventRow) string {
-	since, budget, always := "", "", ""
-	if row.Since != "" {
-		since = "from " + row.Since
+	added, budget := "", ""
+	switch {
+	case row.Install:
+	case row.Never:
+		added = "never: " + row.Why
+	default:
+		added = "if a policy listens"
 	}
 	if row.Budget > 0 {
 		budget = fmt.Sprintf("all hooks have %v", row.Budget.Round(100*time.Millisecond))
 	}
-	switch {
-	case row.Install:
-	case row.Never:
-		always = "never: " + row.Why
-	default:
-		always = "if a policy listens: " + row.Why
-	}
-	return strings.Join(slices.DeleteFunc([]string{since, always, budget}, func(s string) bool { return s == "" }), "; ")
+	return list(added, budget)
 }
 
 // agentTools lists the tools of an agent. Tools that differ only in their names share a row.
