@@ -237,8 +237,6 @@ func settingsTable(t *testing.T, a *install.Agent) string {
 		}
 		return code(strings.NewReplacer("/HOME/", "~/", "/PROJECT/", "", "/MOVED", "$"+a.Setup.MovedBy).Replace(name))
 	}
-	const command = "/path/to/grapnel-hook"
-	installed := install.Hook{Program: command, ID: "TOKEN"}.Command(*a, "EVENT")
 	setup := a.Setup
 	plugin := setup.Shape == dialect.ShapePlugin
 	place := "settings"
@@ -275,10 +273,8 @@ func settingsTable(t *testing.T, a *install.Agent) string {
 		if len(setup.Edits) > 0 {
 			add("the plugin", code("plugins/"+a.Name+"/grapnel")+" below Grapnel's state")
 		}
-		add("command of the plugin", code(command+" "+a.Name+" --id TOKEN --serve"))
 		add("how long the plugin waits", setup.Deadline.String())
 	} else {
-		add("the command in "+map[bool]string{true: "it", false: "them"}[setup.Own], code(installed))
 		if setup.Unit == 0 && setup.Shape != dialect.ShapeFiles {
 			add("how long the agent waits", "not configurable; Grapnel answers within "+fmt.Sprintf("%v", install.DefaultTimeout))
 		} else if setup.Unit != 0 {
