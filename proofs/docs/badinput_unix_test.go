@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestBadInput tests the statements of bad-input.md that the scripts of cmd/grapnel do not cover:
+// TestBadInput tests the statements of concepts.md that the scripts of cmd/grapnel do not cover:
 // failures that are treated as open, and the arguments of programs.
 func TestBadInput(t *testing.T) {
 	t.Parallel()

@@ -114,11 +114,14 @@ func (k keys) table(def *yaml.Node) string {
 			about = strings.TrimSuffix(d.Text, ".")
 		}
 		if d := k.find(node, "default"); d != nil {
-			without = code(string(d.JSON()))
+			without = "default: " + code(string(d.JSON()))
 		}
-		rows = append(rows, []string{code(pair.Key.Text), k.values(node, 0), about, without})
+		if about != "" && without != "" {
+			about += "; "
+		}
+		rows = append(rows, []string{code(pair.Key.Text), k.values(node, 0), about + without})
 	}
-	return table([]string{"key", "value", "meaning", "default"}, rows)
+	return table([]string{"key", "value", "meaning"}, rows)
 }
 
 // find returns a member of a definition, or of the definition it refers to.
@@ -178,7 +181,7 @@ func (k keys) values(node *yaml.Node, depth int) string {
 	}
 	for _, key := range []string{"anyOf", "oneOf"} {
 		if choice := node.Get(key); choice != nil {
-			return strings.Join(unique(each(choice.Items, func(n *yaml.Node) string { return k.values(n, depth+1) })), ", or ")
+			return choices(each(choice.Items, func(n *yaml.Node) string { return k.values(n, depth+1) }))
 		}
 	}
 	types := node.Get("type")
@@ -186,7 +189,7 @@ func (k keys) values(node *yaml.Node, depth int) string {
 	case types == nil:
 		return ""
 	case types.Items != nil:
-		return strings.Join(unique(each(types.Items, func(n *yaml.Node) string { return k.typed(node, n.Text, depth) })), ", or ")
+		return choices(each(types.Items, func(n *yaml.Node) string { return k.typed(node, n.Text, depth) }))
 	}
 	return k.typed(node, types.Text, depth)
 }
@@ -211,6 +214,16 @@ func (k keys) typed(node *yaml.Node, name string, depth int) string {
 		return "a mapping"
 	}
 	return ""
+}
+
+// choices joins values of which a key takes one. If the last one is a list of the value before it,
+// it is called a list.
+func choices(values []string) string {
+	values = unique(values)
+	if n := len(values); n > 1 && values[n-1] == "a list: "+values[n-2] {
+		values[n-1] = "a list"
+	}
+	return strings.Join(values, ", or ")
 }
 
 func each(nodes []*yaml.Node, text func(*yaml.Node) string) []string {

@@ -4,6 +4,7 @@ package docs
 
 import (
 	"io/fs"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,24 +29,29 @@ func TestPackTables(t *testing.T) {
 		if len(errs) > 0 {
 			t.Fatal(errs)
 		}
-		var rows [][]string
+		var actions []string
+		hooks := map[string][]string{}
 		for _, h := range p.Hooks {
-			row := []string{"`" + h.Name + "`", h.Decide, h.Reason}
-			if h.Mask != nil {
-				row[1], row[2] = "mask", "keys become `***`, behind what says which kind they were"
+			action := h.Decide
+			switch {
+			case h.Mask != nil:
+				action = "mask"
+			case h.Replace != nil:
+				action = "replace"
+			case action == "":
+				action = "context"
 			}
-			if h.Replace != nil {
-				row[1] = "replace"
-				for i, r := range h.Replace {
-					if i > 0 {
-						row[2] += ", "
-					}
-					row[2] += "`" + r.Pattern + "` becomes `" + r.With + "`"
-				}
+			if hooks[action] == nil {
+				actions = append(actions, action)
 			}
-			rows = append(rows, row)
+			hooks[action] = append(hooks[action], code(h.Name))
 		}
-		parts[strings.TrimSuffix(file, ".yaml")] = table([]string{"hook", "action", "reason"}, rows)
+		slices.Sort(actions)
+		var rows [][]string
+		for _, action := range actions {
+			rows = append(rows, []string{action, strings.Join(hooks[action], ", ")})
+		}
+		parts[strings.TrimSuffix(file, ".yaml")] = table([]string{"action", "hooks"}, rows)
 	}
 	checkParts(t, "packs.md", parts)
 }

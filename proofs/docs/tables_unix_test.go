@@ -287,7 +287,7 @@ func settingsTable(t *testing.T, a *install.Agent) string {
 					names = append(names, code(row.Native))
 				}
 			}
-			add("the same at "+list(names...), fmt.Sprintf("%v, so that a person can decide; Grapnel itself has [55 s](../bad-input.md)", setup.AskTimeout))
+			add("the same at "+list(names...), fmt.Sprintf("%v, so that a person can decide; Grapnel itself has [55 s](../run-a-program.md#time-limits)", setup.AskTimeout))
 		}
 	}
 	waits := map[time.Duration][]string{}
