@@ -33,7 +33,7 @@ type job struct {
 type sentence struct{ page, text string }
 
 var jobs = map[string]job{
-	"block a command": {link: "block-a-command.md", do: blockCommand},
+	"block a command": {link: "recipes.md#block-a-command", do: blockCommand},
 	"format":          {link: "recipes.md#format-after-an-edit", do: format},
 	"tests first":     {link: "recipes.md#tests-before-stop", do: testsFirst},
 	"context":         {link: "recipes.md#context-at-the-start", do: contextAtStart},
