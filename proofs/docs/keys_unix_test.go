@@ -216,12 +216,20 @@ func (k keys) typed(node *yaml.Node, name string, depth int) string {
 	return ""
 }
 
-// choices joins values of which a key takes one. If the last one is a list of the value before it,
-// it is called a list.
+// choices joins values of which a key takes one. One value or a list of them is "text(s)".
 func choices(values []string) string {
 	values = unique(values)
 	if n := len(values); n > 1 && values[n-1] == "a list: "+values[n-2] {
-		values[n-1] = "a list"
+		switch last := values[n-2]; {
+		case strings.ContainsAny(last, "`[,"):
+			values[n-1] = "a list"
+		default:
+			_, noun, ok := strings.Cut(last, " ") // after the article
+			if !ok {
+				noun = last
+			}
+			values = append(values[:n-2], noun+"(s)")
+		}
 	}
 	return strings.Join(values, ", or ")
 }
