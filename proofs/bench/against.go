@@ -223,7 +223,7 @@ func checkOut(ctx context.Context, commit string, progress io.Writer) (c *checko
 	const bench = "proofs/bench"
 	where := bench
 	if _, err := os.Stat(filepath.Join(c.tree, "proofs")); err != nil {
-		where = "cmd/test/bench" // the place in older commits
+		where = "proofs/bench" // the place in older commits
 	}
 	own := filepath.Join(c.tree, where)
 	if _, err := os.Stat(filepath.Join(own, "child.go")); err != nil {

@@ -14,8 +14,8 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/cmd/internal/install"
-	"github.com/grapnel-dev/grapnel/cmd/internal/verify"
+	"github.com/grapnel-dev/grapnel/cmd/internal/setup/install"
+	"github.com/grapnel-dev/grapnel/cmd/internal/setup/verify"
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
