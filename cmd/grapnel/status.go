@@ -9,7 +9,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
-	"github.com/grapnel-dev/grapnel/cmd/internal/setup/status"
+	"github.com/grapnel-dev/grapnel/cmd/internal/setup/doctor"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/typeset"
 )
@@ -29,7 +29,7 @@ Exit code 0: success, also with warnings; 1: an agent cannot start grapnel-hook.
 			if err != nil {
 				return err
 			}
-			s, err := status.Gather(cmd.Context(), place, c.Root)
+			s, err := doctor.Glance(cmd.Context(), place, c.Root)
 			if err != nil {
 				return err
 			}
@@ -46,7 +46,7 @@ Exit code 0: success, also with warnings; 1: an agent cannot start grapnel-hook.
 	})
 }
 
-func (c *console) printStatus(s *status.Report) {
+func (c *console) printStatus(s *doctor.Status) {
 	fmt.Fprintln(c.Out, c.Paint(typeset.Bold, "policies"))
 	c.PrintPolicies(s.Policies)
 	if s.OnlyManaged != "" {

@@ -1,7 +1,7 @@
 // Package setup has what changes this machine for Grapnel, and what looks at it.
 //
 //	install/  writes hooks into the settings of agents, and takes them out
-//	doctor/   gathers facts and judges them; status/ shows the most important ones
+//	doctor/   gathers facts and judges them; "grapnel status" is a glance at them
 //	verify/   runs a real agent against a fake model
 //	bundle/   signed policies from a server
 //	manpage/  manual pages of the commands

@@ -34,8 +34,13 @@ type Report struct {
 
 // Status returns the state of the daemon of a place.
 func Status(ctx context.Context, place local.Place) *Report {
+	found, err := server.Look(ctx, client.Socket(place.State))
+	return Describe(place, found, err)
+}
+
+// Describe returns the state of the daemon of a place, as [server.Look] found it.
+func Describe(place local.Place, found *server.Found, err error) *Report {
 	r := &Report{Socket: client.Socket(place.State), Program: hookcmd.Version, Store: sizeOf(place.Store())}
-	found, err := server.Look(ctx, r.Socket)
 	switch {
 	case err == nil:
 		r.State, r.Running = "running", true

@@ -7,7 +7,7 @@
 //	if report.Worst() >= doctor.Warn { ... }
 //
 // Look gathers facts and judges them. Gathering reads files and starts the agents to get their
-// versions; judging is pure. "grapnel status" prints the findings of a Glance. The package repairs nothing. It writes only the fingerprints of
+// versions; judging is pure. "grapnel status" is a glance at the same facts. The package repairs nothing. It writes only the fingerprints of
 // hooks of other programs, for comparison in the next run.
 package doctor
 
@@ -20,9 +20,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/forwarding"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
-	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
 // A Level is the severity of a Finding.
@@ -75,12 +73,6 @@ type Report struct {
 	Time     time.Time `json:"time"`
 	Dir      string    `json:"dir"` // directory whose project settings were read
 	Findings []Finding `json:"findings"`
-
-	// Facts behind findings, for "grapnel status".
-	Paused   time.Time           `json:"-"` // end of the pause; zero = none
-	Rootless int                 `json:"-"` // events of the last seven days in sessions without a stored root
-	Losses   spool.Losses        `json:"-"` // replies of the last seven days without a complete Record
-	Forward  []forwarding.Report `json:"-"`
 }
 
 // Worst returns the highest level in the report.
@@ -94,15 +86,21 @@ func (r *Report) Worst() Level {
 
 // Look gathers the facts and returns the report.
 func Look(ctx context.Context, req Request) (*Report, error) {
+	report, _, err := look(ctx, req)
+	return report, err
+}
+
+// look is like Look, and also returns the facts.
+func look(ctx context.Context, req Request) (*Report, *facts, error) {
 	if req.Now.IsZero() {
 		req.Now = time.Now()
 	}
 	f, err := gather(ctx, &req)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	found, kept := judge(f)
-	if !req.Glance {
+	if !req.glance {
 		if err := kept.write(memoryFile(req.Place.State)); err != nil {
 			found = append(found, Finding{
 				ID: "hooks.unremembered", Level: Warn, What: "cannot save the fingerprints of other hooks",
@@ -113,8 +111,7 @@ func Look(ctx context.Context, req Request) (*Report, error) {
 	arrange(found)
 	return &Report{
 		Version: hookcmd.Version, Time: req.Now.UTC().Truncate(time.Second), Dir: req.Dir, Findings: found,
-		Paused: f.paused, Rootless: f.rootless, Losses: f.losses, Forward: f.forward,
-	}, nil
+	}, f, nil
 }
 
 // arrange sorts findings into the order of the report. Equal findings stay in their order.

@@ -741,7 +741,7 @@ func TestAnotherHome(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
 	place := local.Place{State: state, Managed: t.TempDir(), Policy: filepath.Join(state, "absent.yaml")}
 	for root, want := range map[string]bool{"": true, "x": false} {
-		report, err := Look(t.Context(), Request{Place: place, Dir: t.TempDir(), Root: root, Glance: true})
+		report, err := Look(t.Context(), Request{Place: place, Dir: t.TempDir(), Root: root, glance: true})
 		if err != nil {
 			t.Fatal(err)
 		}

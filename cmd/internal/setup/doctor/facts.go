@@ -78,6 +78,7 @@ type box struct {
 	hook, holds string
 	missing     error // why this machine cannot enforce the sandbox
 	optional    bool
+	off         bool // `sandbox: false`
 }
 
 // failing is a guard that did not reply.

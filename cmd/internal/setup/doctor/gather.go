@@ -50,7 +50,7 @@ func gather(ctx context.Context, req *Request) (*facts, error) {
 		now: req.Now, version: hookcmd.Version, program: req.Program, dir: req.Dir,
 		policies: req.Set.Files, only: req.Set.OnlyManaged, specs: req.Set.Specs, since: req.Now.AddDate(0, 0, -days), stuck: req.Stuck,
 	}
-	if req.Glance {
+	if req.glance {
 		req.NoRun, f.since = true, req.Now.AddDate(0, 0, -1)
 	}
 	wanted, err := agentsOf(req.Agents)
@@ -145,8 +145,8 @@ func observes(specs []grapnel.Spec, file string) bool {
 func boxes(programs []policyfile.Command) []box {
 	var found []box
 	for _, c := range programs {
-		if c.Sandbox != nil && !c.Sandbox.Off {
-			found = append(found, box{c.Name, c.Sandbox.Describe(), local.Unsandboxed(c), c.Sandbox.Optional})
+		if c.Sandbox != nil {
+			found = append(found, box{c.Name, c.Sandbox.Describe(), local.Unsandboxed(c), c.Sandbox.Optional, c.Sandbox.Off})
 		}
 	}
 	return found
@@ -251,7 +251,7 @@ func (g *gatherer) look(ctx context.Context, ia install.Agent, a *agent) {
 			a.installs = append(a.installs, g.installed(ctx, ia, a, rec))
 		}
 	}
-	if dir := ia.Setup.Sessions; dir != "" && len(a.installs) > 0 && !g.Glance {
+	if dir := ia.Setup.Sessions; dir != "" && len(a.installs) > 0 && !g.glance {
 		a.lastFile, a.lastUsed = youngest(filepath.Join(g.home, filepath.FromSlash(dir)))
 	}
 	if len(a.installs) > 0 && !g.NoRun {

@@ -137,6 +137,7 @@ func judgePolicy(f *facts) []Finding {
 	}
 	for _, b := range f.boxes {
 		switch {
+		case b.off:
 		case b.missing == nil:
 			found = append(found, Finding{ID: "sandbox.held", Level: OK, Subject: b.hook, What: fmt.Sprintf("hook %s, %s", b.hook, b.holds)})
 		case b.optional:

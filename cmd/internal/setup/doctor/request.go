@@ -34,7 +34,7 @@ type Request struct {
 	Approve map[grapnel.Kind]time.Duration // how long a person may take to answer, by kind of event
 
 	NoRun  bool // start no programs: neither the agents nor the hook
-	Glance bool // like NoRun; also read one day of the log instead of a week, and write nothing
+	glance bool // like NoRun; also read one day of the log instead of a week, and write nothing
 
 	// Slow is the median duration of a reply above which there is a warning; 0 means 60 times the
 	// duration of a program that does nothing.

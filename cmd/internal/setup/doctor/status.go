@@ -1,12 +1,9 @@
-// Package status collects the active policies, recent problems, and the state of agents and
-// daemon.
-package status
+package doctor
 
 import (
 	"cmp"
 	"context"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -14,8 +11,6 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/control"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/forwarding"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
-	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
-	"github.com/grapnel-dev/grapnel/cmd/internal/setup/doctor"
 	"github.com/grapnel-dev/grapnel/cmd/internal/setup/install"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/records"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/stats"
@@ -26,8 +21,8 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/load"
 )
 
-// Report is the output of "grapnel status --json".
-type Report struct {
+// Status is the output of "grapnel status --json".
+type Status struct {
 	Version  string              `json:"version"`
 	State    string              `json:"state"`
 	Policies []load.Loaded       `json:"policies"`
@@ -42,7 +37,7 @@ type Report struct {
 	Daemon   *control.Report     `json:"daemon"`
 	Forward  []forwarding.Report `json:"forward,omitempty"` // targets outside of this machine that get the Records
 	Keep     store.Limits        `json:"retention"`         // limits at which a daemon removes the oldest Records
-	Warnings []doctor.Finding    `json:"warnings"`          // findings of "grapnel doctor" that need an action
+	Warnings []Finding           `json:"warnings"`          // findings of "grapnel doctor" that need an action
 
 	OnlyManaged string `json:"only_managed,omitempty"` // message for the user if a managed policy disables all other policies
 	Elsewhere   string `json:"elsewhere,omitempty"`    // why the state is not in the directory HOME
@@ -67,53 +62,51 @@ type Sandbox struct {
 }
 
 // Dead reports whether an agent cannot start the hook program.
-func (s *Report) Dead() bool {
+func (s *Status) Dead() bool {
 	return slices.ContainsFunc(s.Installs, func(i Install) bool { return i.Dead })
 }
 
-// Gather collects the state of the policies, the daemon, the agents and the log of a place.
-func Gather(ctx context.Context, place local.Place, root string) (*Report, error) {
+// Glance returns the state of the policies, the daemon, the agents and the log of a place: the facts of
+// [Look] that need neither a program nor more than a day of the log.
+func Glance(ctx context.Context, place local.Place, root string) (*Status, error) {
 	dir, err := cli.WorkDir()
 	if err != nil {
 		return nil, err
 	}
-	req := doctor.NewRequest(place, dir, root)
-	req.Glance = true
-	found, err := doctor.Look(ctx, req)
+	req := NewRequest(place, dir, root)
+	req.glance = true
+	report, f, err := look(ctx, req)
 	if err != nil {
 		return nil, err
 	}
-	s := &Report{
-		Version: hookcmd.Version, State: place.State, Policies: req.Set.Files, Digest: req.Set.Digest(), OnlyManaged: req.Set.OnlyManaged,
-		Keep: store.LimitsOf(&req.Set), Daemon: control.Status(ctx, place), Warnings: []doctor.Finding{}, Installs: []Install{},
-		Paused: found.Paused, Rootless: found.Rootless, Forward: found.Forward,
+	s := &Status{
+		Version: f.version, State: place.State, Policies: f.policies, Digest: req.Set.Digest(), OnlyManaged: f.only,
+		Keep: store.LimitsOf(&req.Set), Daemon: control.Describe(place, f.daemon.found, f.daemon.err), Warnings: []Finding{}, Installs: []Install{},
+		Paused: f.paused, Rootless: f.rootless, Forward: f.forward,
 	}
-	if found.Losses.Replies > 0 {
-		s.Losses = &found.Losses
+	if f.losses.Replies > 0 {
+		s.Losses = &f.losses
 	}
-	for i := range found.Findings {
-		switch f := &found.Findings[i]; {
-		case f.Level >= doctor.Warn:
+	for i := range report.Findings {
+		switch f := &report.Findings[i]; {
+		case f.Level >= Warn:
 			s.Warnings = append(s.Warnings, *f)
 		case f.ID == "state.elsewhere":
 			s.Elsewhere = f.What + ": " + f.Why
 		}
 	}
-	for _, c := range req.Programs {
-		if c.Sandbox == nil {
-			continue
-		}
-		box := Sandbox{Hook: c.Name, Sandbox: c.Sandbox.Describe()}
-		if err := local.Unsandboxed(c); err != nil {
-			box.Problem = err.Error()
+	for _, b := range f.boxes {
+		box := Sandbox{Hook: b.hook, Sandbox: b.holds}
+		if b.missing != nil {
+			box.Problem = b.missing.Error()
 		}
 		s.Sandbox = append(s.Sandbox, box)
 	}
 	if s.Grants, err = place.Approvals().List(time.Now()); err != nil {
 		s.warn("cannot list the allowed calls: %v", err)
 	}
-	s.installs(place)
-	day, err := records.Log(place).Count(ctx, time.Now().Add(-24*time.Hour))
+	s.installs(f.records)
+	day, err := records.Log(place).Count(ctx, f.since)
 	if err != nil {
 		s.warn("the counts of the last 24 hours are incomplete: %v", err)
 	}
@@ -121,18 +114,14 @@ func Gather(ctx context.Context, place local.Place, root string) (*Report, error
 	return s, nil
 }
 
-func (s *Report) warn(format string, args ...any) {
-	s.Warnings = append(s.Warnings, doctor.Finding{ID: "status.incomplete", Level: doctor.Warn, What: fmt.Sprintf(format, args...)})
+func (s *Status) warn(format string, args ...any) {
+	s.Warnings = append(s.Warnings, Finding{ID: "status.incomplete", Level: Warn, What: fmt.Sprintf(format, args...)})
 }
 
 // installs lists the installations of this user and of the administrator. Those that cannot be
 // read are findings.
-func (s *Report) installs(place local.Place) {
-	var recs []installation.Record
-	for _, dir := range []string{place.Installs(), filepath.Join(place.Managed, "installs")} {
-		list, _ := installation.List(dir)
-		recs = append(recs, list...)
-	}
+func (s *Status) installs(recs []installation.Record) {
+	recs = slices.Clone(recs)
 	order := install.Names()
 	slices.SortFunc(recs, func(a, b installation.Record) int { // the tokens are random and give no useful order
 		return cmp.Or(cmp.Compare(slices.Index(order, a.Agent), slices.Index(order, b.Agent)), cmp.Compare(b.Scope, a.Scope), cmp.Compare(a.Settings, b.Settings))
@@ -141,7 +130,7 @@ func (s *Report) installs(place local.Place) {
 		state := Install{Agent: rec.Agent, Scope: rec.Scope, File: rec.Settings, Events: len(rec.Events)}
 		for i := range s.Warnings {
 			f := &s.Warnings[i]
-			if f.Agent != rec.Agent || f.Subject != rec.Settings || f.Level < doctor.Bad {
+			if f.Agent != rec.Agent || f.Subject != rec.Settings || f.Level < Bad {
 				continue
 			}
 			state.Problem = cmp.Or(state.Problem, f.What)
