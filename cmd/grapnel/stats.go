@@ -141,9 +141,7 @@ func (c *console) printTable(title string, columns []typeset.Column, rows [][]st
 		return
 	}
 	fmt.Fprintln(c.Out, c.Paint(typeset.Bold, title))
-	for _, line := range typeset.Table(c.Columns(), columns, rows) {
-		fmt.Fprintln(c.Out, line)
-	}
+	c.printLines(typeset.Table(c.Columns(), columns, rows))
 }
 
 // printFrequencies lists texts with their number, one per line.

@@ -99,8 +99,7 @@ func (c *console) printStatus(s *doctor.Status) {
 		width = min(width, max(12, room-40))
 	}
 	for i, h := range slow {
-		name := printable.Cut(labels[i], width)
-		fmt.Fprintf(c.Out, "  %s%s %4d runs  %3d errors  p95 %.1f ms\n", name, strings.Repeat(" ", width-printable.Columns(name)), h.Runs, h.Errors, h.P95)
+		fmt.Fprintf(c.Out, "  %s %4d runs  %3d errors  p95 %.1f ms\n", typeset.Left(labels[i], width), h.Runs, h.Errors, h.P95)
 	}
 	if s.Elsewhere != "" {
 		c.Wrap("note: "+printable.Text(s.Elsewhere), "  ")

@@ -8,7 +8,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -149,20 +148,20 @@ func programsOf(names []string, program string) ([]verify.Program, error) {
 
 func (c *console) printReport(r *verify.Report) {
 	fmt.Fprintf(c.Out, "%s %s on %s\n", c.Paint(typeset.Bold, r.Agent), printable.Text(r.Version), r.System)
-	table := tabwriter.NewWriter(c.Out, 0, 0, 2, ' ', 0)
 	var quiet []string
+	var rows [][]string
 	for _, row := range r.Rows {
 		switch {
 		case row.What == "fires" && row.Seen != "yes":
 			quiet = append(quiet, row.Event)
 		case row.What == "fires":
 		case row.OK:
-			fmt.Fprintf(table, "  ok\t%s\t%s\t%s\n", row.Event, row.What, row.Seen)
+			rows = append(rows, []string{"ok", row.Event, row.What, row.Seen})
 		default:
-			fmt.Fprintf(table, "  %s\t%s\t%s\t%s, promised: %s\n", "NOT", row.Event, row.What, row.Seen, row.Claim)
+			rows = append(rows, []string{"NOT", row.Event, row.What, row.Seen + ", promised: " + row.Claim})
 		}
 	}
-	_ = table.Flush()
+	c.printLines(typeset.Table(0, []typeset.Column{{Left: true}, {Left: true}, {Left: true}, {Left: true}}, rows))
 	if len(quiet) > 0 {
 		slices.Sort(quiet)
 		fmt.Fprintf(c.Out, "  %s\n", c.Paint(typeset.Dim, fmt.Sprintf("did not fire in these runs: %v", quiet)))

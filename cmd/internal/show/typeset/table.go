@@ -1,6 +1,7 @@
 package typeset
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
@@ -16,7 +17,8 @@ type Column struct {
 // minFirst is the width to which the first column is cut before other columns are left out.
 const minFirst = 24
 
-// Table returns the lines of a table, the first with the heads, for a width; 0 has room for all.
+// Table returns the lines of a table, the first with the heads if there are any, for a width; 0 has room
+// for all.
 // All texts are safe for a terminal.
 func Table(width int, columns []Column, rows [][]string) []string {
 	widths := make([]int, len(columns))
@@ -63,7 +65,9 @@ func Table(width int, columns []Column, rows [][]string) []string {
 		}
 		lines = append(lines, strings.TrimRight(b.String(), " "))
 	}
-	line(func(i int) string { return columns[i].Head })
+	if slices.ContainsFunc(columns, func(c Column) bool { return c.Head != "" }) {
+		line(func(i int) string { return columns[i].Head })
+	}
 	for _, row := range rows {
 		line(func(i int) string { return row[i] })
 	}
