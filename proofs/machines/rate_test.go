@@ -56,18 +56,20 @@ func TestRates(t *testing.T) {
 			func(t *testing.T) int64 { return streamSize(t, n) },
 		},
 	} {
-		forwarded, bulk := time.Hour, time.Hour
-		for run := 0; run < 3 || run < 10 && bulk.Seconds() < least*forwarded.Seconds(); run++ { // a busy machine needs more runs
-			forwarded = min(forwarded, forwardLines(t, engine.dial, count))
+		// A busy machine slows both of a run, so only times of the same run are compared.
+		best := 0.0
+		for run := 0; run < 3 || run < 10 && best < least; run++ {
+			forwarded := forwardLines(t, engine.dial, count)
 			if run == 0 {
 				t.Logf("%s: %d bytes per Record of %d bytes", engine.name, engine.size(t)/count, len(record(one, count)))
 			}
-			bulk = min(bulk, engine.bulk(t, lines(t, count)))
+			bulk := engine.bulk(t, lines(t, count))
+			ratio := bulk.Seconds() / forwarded.Seconds()
+			t.Logf("%s: %.0f Records/s forwarded, %.0f loaded in bulk: ratio %.2f", engine.name, count/forwarded.Seconds(), count/bulk.Seconds(), ratio)
+			best = max(best, ratio)
 		}
-		ratio := bulk.Seconds() / forwarded.Seconds()
-		t.Logf("%s: %.0f Records/s forwarded, %.0f loaded in bulk: ratio %.2f", engine.name, count/forwarded.Seconds(), count/bulk.Seconds(), ratio)
-		if ratio < least {
-			t.Errorf("%s: the ratio to the bulk load is %.2f, want at least %.1f", engine.name, ratio, least)
+		if best < least {
+			t.Errorf("%s: the ratio to the bulk load is %.2f, want at least %.1f", engine.name, best, least)
 		}
 	}
 }
