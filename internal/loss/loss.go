@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/glob"
 )
 
@@ -377,7 +378,7 @@ func (p *Place) repository(dir string) string {
 // below returns a path relative to a directory that contains it, with slashes. It is empty for the
 // directory itself.
 func below(dir, name string) (rel string, ok bool) {
-	if dir == "" || name == "" {
+	if name == "" {
 		return "", false
 	}
 	if runtime.GOOS == "darwin" || runtime.GOOS == "windows" {
@@ -385,14 +386,11 @@ func below(dir, name string) (rel string, ok bool) {
 			dir = name[:min(len(dir), len(name))]
 		}
 	}
-	rel, err := filepath.Rel(dir, name)
-	if err != nil || !filepath.IsLocal(rel) {
-		return "", false
-	}
+	rel, ok = files.Below(dir, name)
 	if rel == "." {
 		rel = ""
 	}
-	return filepath.ToSlash(rel), true
+	return rel, ok
 }
 
 func hasPart(rel string, parts ...string) bool {

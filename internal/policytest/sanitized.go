@@ -14,6 +14,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/policy/yaml"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/internal/spool"
@@ -112,10 +113,10 @@ func (r *Recorder) places(ev *grapnel.Event) (list []place, as string) {
 	}
 	if filepath.IsAbs(cwd) || strings.HasPrefix(cwd, "/") {
 		root := cmp.Or(ev.Session.Root, ProjectRoot(cwd))
-		if below, ok := within(root, cwd); ok {
+		if below, ok := files.Below(root, cwd); ok {
 			as = path.Join(recordedProject, below)
 		}
-		if _, around := within(root, home); home == "" || !around { // not if the home directory is inside the project
+		if _, around := files.Below(root, home); home == "" || !around { // not if the home directory is inside the project
 			add(root, recordedProject)
 		} else {
 			as = recordedProject
@@ -148,15 +149,6 @@ func (r *Recorder) cleaner(ev *grapnel.Event, t *sanitizedEvent) func(string) st
 		}
 		return r.opts.Mask(text)
 	}
-}
-
-// within returns the path of dir relative to root, and whether dir is inside root.
-func within(root, dir string) (string, bool) {
-	rel, err := filepath.Rel(root, dir)
-	if err != nil || rel == ".." || strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
-		return "", false
-	}
-	return filepath.ToSlash(rel), true
 }
 
 // replacePath replaces a path that is complete, or the beginning of a longer one.

@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/policy/yaml"
 	"github.com/grapnel-dev/grapnel/internal/policy/yaml/layout"
 	"github.com/grapnel-dev/grapnel/internal/spool"
@@ -125,7 +126,7 @@ func (r *Recorder) named() string {
 			return ""
 		}
 	}
-	if _, near := within(filepath.Dir(filepath.Dir(path)), policy); near {
+	if _, near := files.Below(filepath.Dir(filepath.Dir(path)), policy); near {
 		policy, _ = filepath.Rel(filepath.Dir(path), policy) // within found a relative path
 	}
 	return filepath.ToSlash(policy)

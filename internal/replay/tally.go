@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -266,8 +267,8 @@ func (a *adviser) chance(s *scene) {
 
 // inside reports whether path is dir or below it.
 func inside(dir, path string) bool {
-	rel, err := filepath.Rel(dir, path)
-	return err == nil && filepath.IsLocal(rel)
+	_, ok := files.Below(dir, path)
+	return ok
 }
 
 // ask records an open question.

@@ -323,8 +323,8 @@ func rootVars(c *policyfile.Command, root string) (names []string) {
 
 // below reports whether a path is in a directory, judged by the names only.
 func below(dir, path string) bool {
-	rel, err := filepath.Rel(dir, path)
-	return err == nil && filepath.IsLocal(rel) && rel != "."
+	rel, ok := files.Below(dir, path)
+	return ok && rel != "."
 }
 
 // Trusts is a directory that stores trust: one file per policy, named by the digest of its path,

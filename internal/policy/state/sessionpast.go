@@ -217,14 +217,14 @@ func (p *sessionPast) files(ev *grapnel.Event) match.SessionFiles {
 
 // within reports whether a path is a directory or below it.
 func within(dir, path string) bool {
-	rel, err := filepath.Rel(dir, path)
-	return err == nil && filepath.IsLocal(rel)
+	_, ok := files.Below(dir, path)
+	return ok
 }
 
 // relativeTo returns a path relative to dir, if the path is inside of it.
 func relativeTo(dir, name string) string {
-	if rel, err := filepath.Rel(dir, name); dir != "" && err == nil && filepath.IsLocal(rel) {
-		return rel
+	if rel, ok := files.Below(dir, name); ok {
+		return filepath.FromSlash(rel)
 	}
 	return name
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/setup/install"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/notice"
 	"github.com/grapnel-dev/grapnel/policy/load"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -385,8 +386,8 @@ func judgeStrays(f *facts, a *agent) []Finding {
 
 // within reports whether a file is a directory or in it.
 func within(file, dir string) bool {
-	rel, err := filepath.Rel(dir, file)
-	return dir != "" && err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
+	_, ok := files.Below(dir, file)
+	return ok
 }
 
 // judgeLayers judges settings in the agent's files that prevent Grapnel's entries from running.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/typeset"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/internal/replay"
 	"github.com/grapnel-dev/grapnel/internal/spool"
@@ -132,8 +133,8 @@ func aboutTool(t *grapnel.Tool, dir string) string {
 		var paths []string
 		for _, p := range t.Paths {
 			path := p.Path
-			if in, err := filepath.Rel(dir, path); err == nil && filepath.IsAbs(path) && filepath.IsLocal(in) {
-				path = in
+			if in, ok := files.Below(dir, path); ok && filepath.IsAbs(path) {
+				path = filepath.FromSlash(in)
 			}
 			if !slices.Contains(paths, path) {
 				paths = append(paths, path)
