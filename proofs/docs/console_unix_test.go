@@ -474,7 +474,7 @@ func TestSwitchesOfOPA(t *testing.T) {
 
 func helpOf(t *testing.T, words []string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, words[0]), append(words[1:], "--help")...)
+	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, words[0]), append(slices.Clone(words[1:]), "--help")...)
 	cmd.Env = []string{"HOME=" + t.TempDir()}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
