@@ -58,6 +58,7 @@ func TestAgents(t *testing.T) {
 	checkParts(t, "agents.md", map[string]string{
 		"agents": table([]string{"agent", "name", "tested version", "sub-agents"}, agents),
 		"matrix": table(head, verdicts),
+		"setup":  setupTable(dialect.All()),
 	})
 }
 
@@ -191,4 +192,43 @@ func seenIn(seen *verify.Report) string {
 		return "from documentation"
 	}
 	return fmt.Sprintf("%s, %s", seen.Version, seen.Time.Format("2006-01-02"))
+}
+
+// TestDowngrades checks the rule in agents.md for the parts of a verdict that an agent does not
+// support, with its exceptions.
+func TestDowngrades(t *testing.T) {
+	t.Parallel()
+	// On the left are the events with an exception; on the right is the part that is dropped, or the
+	// block that becomes a halt.
+	exceptions := map[string]string{
+		"factory-droid PostToolUse": "replace", "cline PostToolUse": "replace",
+		"gemini-cli AfterModel": "block", "antigravity PostInvocation": "block",
+	}
+	found := map[string]bool{}
+	for _, d := range dialect.All() {
+		for i := range d.Events {
+			row := &d.Events[i]
+			stop := row.Kind == grapnel.AgentAfter || row.Kind == grapnel.SubagentAfter
+			block := verify.Claim(d, row, "block") == verify.Native
+			for _, word := range verify.Words() {
+				claim, want := verify.Claim(d, row, word), verify.Not
+				switch {
+				case claim == "" || claim == verify.Native:
+					continue
+				case row.Kind == grapnel.ToolFailed && word == "replace" || stop && word == "halt":
+				case slices.Contains([]string{"block", "allow", "context", "message"}, word):
+				case block:
+					want = verify.AsBlock
+				}
+				if name := d.Name + " " + row.Native; claim != want && exceptions[name] == word {
+					found[name] = true
+				} else if claim != want {
+					t.Errorf("%s: %s: %s, and agents.md says: %s", name, word, claim, want)
+				}
+			}
+		}
+	}
+	if len(found) != len(exceptions) {
+		t.Errorf("agents.md lists %d exceptions, and only these exist: %v", len(exceptions), found)
+	}
 }

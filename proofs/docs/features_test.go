@@ -11,8 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/grapnel-dev/grapnel/cmd/proofs/conformance"
 )
 
 // A promise is one line of systems/NAME/promises.txt.
@@ -128,27 +126,3 @@ func provingTests(t *testing.T) map[string][]string {
 }
 
 var testName = regexp.MustCompile(`^(Test|Fuzz|Example)`)
-
-// casesOf counts the conformance cases of each promise. `make vectors` runs the cases. A known
-// gap does not count.
-func casesOf(t *testing.T) map[string]int {
-	t.Helper()
-	cases, err := conformance.Load(filepath.Join("..", "proofs", "conformance", "vectors"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	gaps, err := conformance.LoadGaps(filepath.Join("..", "proofs", "conformance", "gaps.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	count := map[string]int{}
-	for _, c := range cases {
-		if slices.ContainsFunc(gaps, func(g conformance.Gap) bool { return g.Covers(&c) }) {
-			continue
-		}
-		for _, id := range c.Promises {
-			count[id]++
-		}
-	}
-	return count
-}

@@ -117,19 +117,30 @@ func formatTable() string {
 	return table([]string{"format", "agent that runs these files itself", "user files", "project files", "managed files"}, rows)
 }
 
+// eventTable lists the events, and below them the events with another effect of a failure or of
+// plain stdout.
 func eventTable() string {
 	var rows [][]string
+	var open []string
+	stdout := map[string][]string{}
 	for _, c := range grapnel.Contracts() {
-		row := []string{code(c.Kind), moments[c.Kind], blockMeans(&c), permits(&c), "`on_error`", "", senders(c.Kind)}
+		rows = append(rows, []string{code(c.Kind), moments[c.Kind], blockMeans(&c), permits(&c), senders(c.Kind)})
 		if c.FailOpen {
-			row[4] = "open"
+			open = append(open, code(c.Kind))
 		}
 		if c.Stdout != "" {
-			row[5] = c.Stdout
+			stdout[c.Stdout] = append(stdout[c.Stdout], code(c.Kind))
 		}
-		rows = append(rows, row)
 	}
-	return table([]string{"event", "when", "a block", "may be changed or added", "a failure", "plain stdout", "sent by"}, rows)
+	var b strings.Builder
+	b.WriteString(table([]string{"event", "when", "a block", "may be changed or added", "sent by"}, rows))
+	fmt.Fprintf(&b, "\n**A failed hook** stops nothing at %s. At the other events its `on_error` decides.\n", list(open...))
+	b.WriteString("\n**Output of a program that is not JSON** is ")
+	for i, name := range slices.Sorted(maps.Keys(stdout)) {
+		b.WriteString(when(i > 0, "; ") + name + " at " + list(stdout[name]...))
+	}
+	b.WriteString(". At the other events Grapnel ignores it.\n")
+	return b.String()
 }
 
 // moments describes when each event happens, for authors of policies.
@@ -182,7 +193,7 @@ func TestMoments(t *testing.T) {
 func blockMeans(c *grapnel.Contract) string {
 	switch c.Blocks {
 	case grapnel.BlockingAction:
-		return "the action does not happen"
+		return "prevents it"
 	case grapnel.BlockingStop:
 		return fmt.Sprintf("the agent continues, at most %d times in a row", c.MaxStops)
 	case grapnel.BlockingFeedback:
@@ -224,9 +235,10 @@ func senders(kind grapnel.Kind) string {
 	return list(names...)
 }
 
-// settingsTable describes the settings with which an agent runs grapnel-hook.
+// settingsTable lists the files with which an agent runs grapnel-hook.
 func settingsTable(t *testing.T, a *install.Agent) string {
 	t.Helper()
+	setup := a.Setup
 	file := func(scope install.Scope, env map[string]string) string {
 		base := map[install.Scope]string{install.User: "/HOME", install.Project: "/PROJECT", install.Managed: "/"}[scope]
 		name, err := a.Settings(scope, base, func(name string) string { return env[name] })
@@ -235,9 +247,8 @@ func settingsTable(t *testing.T, a *install.Agent) string {
 		} else if err != nil {
 			t.Fatal(err)
 		}
-		return code(strings.NewReplacer("/HOME/", "~/", "/PROJECT/", "", "/MOVED", "$"+a.Setup.MovedBy).Replace(name))
+		return code(strings.NewReplacer("/HOME/", "~/", "/PROJECT/", "", "/MOVED", "$"+setup.MovedBy).Replace(name))
 	}
-	setup := a.Setup
 	plugin := setup.Shape == dialect.ShapePlugin
 	place := "settings"
 	switch {
@@ -249,77 +260,62 @@ func settingsTable(t *testing.T, a *install.Agent) string {
 		place = "file of hooks"
 	}
 	var rows [][]string
-	add := func(what, is string) { rows = append(rows, []string{what, is}) }
+	for _, scope := range []install.Scope{install.User, install.Project, install.Managed} {
+		name := file(scope, nil)
+		if moved := setup.MovedBy; scope == install.User && moved != "" {
+			name += ", or " + file(scope, map[string]string{moved: "/MOVED"})
+		}
+		if name != "" {
+			rows = append(rows, []string{code(scope), name})
+		}
+	}
+	text := table([]string{"`--scope`", place}, rows)
+	var notes []string
 	if len(a.Aliases) > 0 {
-		add("other names on command lines", list(codes(a.Aliases)...))
+		notes = append(notes, "Other name on command lines: "+list(codes(a.Aliases)...)+".")
 	}
-	add(place+", `--scope user`", file(install.User, nil))
-	if moved := a.Setup.MovedBy; moved != "" {
-		add("the same with `"+moved+"` set", file(install.User, map[string]string{moved: "/MOVED"}))
-	}
-	for _, scope := range []install.Scope{install.Project, install.Managed} {
-		if name := file(scope, nil); name != "" {
-			add(fmt.Sprintf("%s, `--scope %s`", place, scope), name)
-		}
-	}
-	switch {
-	case setup.Shape == dialect.ShapeFiles:
-		add("the files in it", "one program per event, with the first unused name: "+strings.ReplaceAll(strings.Join(codes(setup.Files), ", "), "$event", "EVENT"))
-	case plugin && len(setup.Edits) == 0 || setup.Own:
-	default:
-		add("comments in the settings", map[bool]string{true: "kept", false: "refused, because the agent does not accept them"}[setup.Comments])
-	}
-	if plugin {
-		if len(setup.Edits) > 0 {
-			add("the plugin", code("plugins/"+a.Name+"/grapnel")+" below Grapnel's state")
-		}
-		add("how long the plugin waits", setup.Deadline.String())
-	} else {
-		if setup.Unit == 0 && setup.Shape != dialect.ShapeFiles {
-			add("how long the agent waits", "not configurable; Grapnel answers within "+fmt.Sprintf("%v", install.DefaultTimeout))
-		} else if setup.Unit != 0 {
-			add("how long the agent waits", fmt.Sprintf("%v", install.DefaultTimeout))
-		}
-		if setup.AskTimeout > 0 {
-			var names []string
-			for i := range a.Events {
-				if row := &a.Events[i]; contractOf(row).Permit && !row.Never {
-					names = append(names, code(row.Native))
-				}
-			}
-			add("the same at "+list(names...), fmt.Sprintf("%v, so that a person can decide; Grapnel itself has [55 s](../run-a-program.md#time-limits)", setup.AskTimeout))
-		}
-	}
-	waits := map[time.Duration][]string{}
-	for _, ev := range a.Events {
-		if ev.Wait > 0 {
-			waits[ev.Wait] = append(waits[ev.Wait], code(ev.Native))
-		}
-	}
-	for _, wait := range slices.Backward(slices.Sorted(maps.Keys(waits))) {
-		what := "the same at "
-		if plugin || setup.Unit == 0 {
-			what = "how long the agent waits at "
-		}
-		add(what+list(waits[wait]...), wait.String())
-	}
-	failClosed := "not supported"
-	if a.Setup.Late != "" {
-		failClosed = "not supported: the agent " + a.Setup.Late
-	}
-	if plugin || strings.Contains(a.Setup.Entry, "$closed") {
+	if plugin || strings.Contains(setup.Entry, "$closed") {
 		var names []string
 		for _, ev := range a.Events {
 			if ev.Closed {
 				names = append(names, code(ev.Native))
 			}
 		}
-		failClosed = "at " + list(names...)
-		if since := a.Setup.ClosedSince; since != "" {
-			failClosed = fmt.Sprintf("from %s on, %s", since, failClosed)
+		notes = append(notes, "`--fail-closed` works "+when(setup.ClosedSince != "", "from "+setup.ClosedSince+" on, ")+"at "+list(names...)+".")
+	}
+	if len(notes) > 0 {
+		text += "\n" + strings.Join(notes, " ") + "\n"
+	}
+	return text
+}
+
+// setupTable compares the properties of the installations.
+func setupTable(agents []*dialect.Dialect) string {
+	var hour, minute, comments, closed []string
+	for _, d := range agents {
+		setup := d.Setup()
+		if setup == nil {
+			continue
+		}
+		if setup.AskTimeout > 0 {
+			hour = append(hour, d.Title)
+		} else if setup.Unit != 0 {
+			minute = append(minute, d.Title)
+		}
+		shared := setup.Shape != dialect.ShapeFiles && setup.Shape != dialect.ShapePlugin && !setup.Own || len(setup.Edits) > 0
+		if shared && !setup.Comments {
+			comments = append(comments, d.Title)
+		}
+		if setup.Shape == dialect.ShapePlugin || strings.Contains(setup.Entry, "$closed") {
+			closed = append(closed, d.Title)
 		}
 	}
-	return table([]string{"property", a.Title}, append(rows, []string{"`--fail-closed`", failClosed}))
+	return table([]string{"property", "agents"}, [][]string{
+		{fmt.Sprintf("wait %.0f s for a reply", install.DefaultTimeout.Seconds()), list(minute...)},
+		{"the same, but an hour where a person can decide; [Grapnel itself has 55 s](run-a-program.md#time-limits)", list(hour...)},
+		{"accept no comments in their settings: `install` refuses such a file", list(comments...)},
+		{"[`--fail-closed`](install.md#when-grapnel-itself-fails) works", list(closed...)},
+	})
 }
 
 func codes(words []string) []string {
@@ -330,11 +326,14 @@ func codes(words []string) []string {
 	return list
 }
 
-// agentEvents lists the events of an agent with the parts of a verdict that it supports, and the
-// parts that become a block. A part that a run checked has a ✓. Events that differ only in their
-// names share a row.
+// agentEvents lists the events of an agent with the parts of a verdict that it supports. A part that
+// a run checked has a ✓. Events that differ only in their names share a row. Events that hooks can
+// only observe under their native names, and what is special about an installation, are below the
+// table.
 func agentEvents(d *dialect.Dialect, seen *verify.Report) string {
 	var rows [][]string
+	var observed, native, listened, never []string
+	budgets := map[time.Duration][]string{}
 	for i := range d.Events {
 		row := &d.Events[i]
 		kinds := ""
@@ -345,11 +344,27 @@ func agentEvents(d *dialect.Dialect, seen *verify.Report) string {
 			kinds = list(kinds, code(row.Failed)+" for a failure")
 		}
 		name := code(row.Native)
+		if row.Budget > 0 {
+			budgets[row.Budget] = append(budgets[row.Budget], name)
+		}
+		supported := parts(d, row, seen)
+		switch {
+		case row.Never:
+			never = append(never, name+": "+row.Why)
+			continue
+		case kinds == "" && supported == "" && row.Install:
+			observed = append(observed, name)
+			continue
+		case kinds == "" && supported == "":
+			native = append(native, name)
+			continue
+		case !row.Install:
+			listened = append(listened, name)
+		}
 		if r := seenRow(seen, row.Native, "fires"); r != nil && r.Seen == "yes" {
 			name += " ✓"
 		}
-		supported, asBlock := parts(d, row, seen)
-		cells := []string{name, kinds, supported, asBlock, installed(row)}
+		cells := []string{name, kinds, supported}
 		same := slices.IndexFunc(rows, func(other []string) bool { return slices.Equal(other[1:], cells[1:]) })
 		if same >= 0 {
 			rows[same][0] += ", " + name
@@ -357,13 +372,31 @@ func agentEvents(d *dialect.Dialect, seen *verify.Report) string {
 		}
 		rows = append(rows, cells)
 	}
-	return table([]string{"event", "in a policy", "supported", "becomes a block", "installed"}, rows)
+	var b strings.Builder
+	b.WriteString(table([]string{"[event](../agents.md#the-pages-of-the-agents)", "in a policy", "supported"}, rows))
+	note := func(begin string, words []string) {
+		if len(words) > 0 {
+			fmt.Fprintf(&b, "\n%s: %s.\n", begin, list(words...))
+		}
+	}
+	note("Installed only if a policy listens", listened)
+	note("Only observed, as `native."+d.Name+".EVENT`", observed)
+	note("Only observed, as `native."+d.Name+".EVENT`, if a policy listens", native)
+	note("Never installed", never)
+	var limits []string
+	for _, budget := range slices.Backward(slices.Sorted(maps.Keys(budgets))) {
+		limits = append(limits, fmt.Sprintf("%v at %s", budget.Round(100*time.Millisecond), list(budgets[budget]...)))
+	}
+	if len(limits) > 0 {
+		fmt.Fprintf(&b, "\nAll hooks together have %s.\n", strings.Join(limits, "; "))
+	}
+	return b.String()
 }
 
-// parts sorts the parts of a verdict that an event permits. The agent drops the others.
-func parts(d *dialect.Dialect, row *dialect.EventRow, seen *verify.Report) (supported, asBlock string) {
+// parts lists the parts of a verdict that an agent supports at an event.
+func parts(d *dialect.Dialect, row *dialect.EventRow, seen *verify.Report) string {
 	can := row.Permits()
-	var yes, block []string
+	var yes []string
 	named := map[grapnel.Field]bool{}
 	for _, word := range verify.Words() {
 		claim, name := verify.Claim(d, row, word), word
@@ -375,14 +408,8 @@ func parts(d *dialect.Dialect, row *dialect.EventRow, seen *verify.Report) (supp
 				continue
 			}
 		}
-		name += when(seenRow(seen, row.Native, word) != nil, " ✓")
-		switch claim {
-		case verify.Native:
-			yes = append(yes, name)
-		case verify.AsBlock:
-			block = append(block, name)
-		case verify.AsHalt:
-			block = append(block, name+" (a halt)")
+		if claim == verify.Native {
+			yes = append(yes, name+when(seenRow(seen, row.Native, word) != nil, " ✓"))
 		}
 	}
 	for _, field := range can.Change {
@@ -393,37 +420,14 @@ func parts(d *dialect.Dialect, row *dialect.EventRow, seen *verify.Report) (supp
 	if row.Kind.Native() && row.Contract == nil && can.Message {
 		yes = append(yes, "message")
 	}
-	return list(yes...), list(block...)
+	return list(yes...)
 }
 
-func contractOf(row *dialect.EventRow) *grapnel.Contract {
-	if row.Contract != nil {
-		return row.Contract
-	}
-	if c, ok := grapnel.ContractOf(row.Kind); ok {
-		return &c
-	}
-	return &grapnel.Contract{Kind: row.Kind}
-}
-
-func installed(row *dialect.EventRow) string {
-	added, budget := "", ""
-	switch {
-	case row.Install:
-	case row.Never:
-		added = "never: " + row.Why
-	default:
-		added = "if a policy listens"
-	}
-	if row.Budget > 0 {
-		budget = fmt.Sprintf("all hooks have %v", row.Budget.Round(100*time.Millisecond))
-	}
-	return list(added, budget)
-}
-
-// agentTools lists the tools of an agent. Tools that differ only in their names share a row.
+// agentTools lists the tools of an agent by their classes, and the members of their input that rules
+// read. It leaves out tools that rules know only by their names.
 func agentTools(d *dialect.Dialect) string {
 	var rows [][]string
+	classes := map[grapnel.Class][][2]string{} // names, facts
 	for _, tool := range d.Tools {
 		var facts []string
 		for _, fact := range tool.Facts {
@@ -433,13 +437,25 @@ func agentTools(d *dialect.Dialect) string {
 			}
 			facts = append(facts, field+" "+code(strings.ReplaceAll(strings.TrimPrefix(fact.At, "/"), "/", ".")))
 		}
-		cells := []string{code(tool.Native), string(tool.Class), list(facts...)}
-		same := slices.IndexFunc(rows, func(other []string) bool { return slices.Equal(other[1:], cells[1:]) })
-		if same >= 0 {
-			rows[same][0] += ", " + cells[0]
+		if tool.Class == grapnel.ClassOther && len(facts) == 0 {
 			continue
 		}
-		rows = append(rows, cells)
+		of := classes[tool.Class]
+		if of == nil {
+			rows = append(rows, []string{string(tool.Class), ""})
+		}
+		name, members := code(tool.Native), list(facts...)
+		if same := slices.IndexFunc(of, func(other [2]string) bool { return other[1] == members }); same >= 0 {
+			of[same][0] += ", " + name
+		} else {
+			of = append(of, [2]string{name, members})
+		}
+		classes[tool.Class] = of
 	}
-	return table([]string{"tools", "class", "input members that rules read"}, rows)
+	for _, row := range rows {
+		for i, of := range classes[grapnel.Class(row[0])] {
+			row[1] += when(i > 0, "; ") + of[0] + when(of[1] != "", ": "+of[1])
+		}
+	}
+	return table([]string{"class", "tools, and the input members that rules read"}, rows)
 }
