@@ -327,7 +327,7 @@ func codes(words []string) []string {
 }
 
 // agentEvents lists the events of an agent with the parts of a verdict that it supports. A part that
-// a run checked has a ✓. Events that differ only in their names share a row. Events that hooks can
+// a run checked has a ✓; so has an event that it saw without such a part. Events that differ only in their names share a row. Events that hooks can
 // only observe under their native names, and what is special about an installation, are below the
 // table.
 func agentEvents(d *dialect.Dialect, seen *verify.Report) string {
@@ -361,7 +361,7 @@ func agentEvents(d *dialect.Dialect, seen *verify.Report) string {
 		case !row.Install:
 			listened = append(listened, name)
 		}
-		if r := seenRow(seen, row.Native, "fires"); r != nil && r.Seen == "yes" {
+		if r := seenRow(seen, row.Native, "fires"); r != nil && r.Seen == "yes" && !strings.Contains(supported, "✓") {
 			name += " ✓"
 		}
 		cells := []string{name, kinds, supported}
