@@ -30,6 +30,8 @@ func TestLimits(t *testing.T) {
 		{"policy-keys.md", fmt.Sprintf("default: %v |", policyfile.DefaultTimeout)},
 		{"policy.md", fmt.Sprintf("document of at most %d MiB", yaml.MaxSize/mib)},
 		{"troubleshooting.md", fmt.Sprintf("It lasts between one second and %.0f hours", pause.Max.Hours())},
+		{"agents/openclaw.md", fmt.Sprintf("has not answered after %.0f seconds", dialect.OpenClaw().Setup().Deadline.Seconds())},
+		{"agents/opencode.md", fmt.Sprintf("has not answered after %.0f seconds", dialect.OpenCode().Setup().Deadline.Seconds())},
 		{"http-hooks.md", fmt.Sprintf("`timeout` is at most %v; the default is the timeout in `defaults`, or %v", policyfile.MaxHTTPTimeout, policyfile.DefaultTimeout)},
 		{"http-hooks.md", fmt.Sprintf("After %d failures in a row, the circuit breaker opens: for %.0f seconds", circuit.DefaultFailures, circuit.DefaultCooldown.Seconds())},
 		{"webhooks.md", fmt.Sprintf("of one attempt, up to %v", policyfile.MaxHTTPTimeout)},
