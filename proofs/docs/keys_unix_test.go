@@ -20,7 +20,6 @@ var keyTables = []struct{ name, definition string }{
 	{"hook", "hook"},
 	{"match", "match"},
 	{"after", "after"},
-	{"until", "until"},
 	{"approve", "approve"},
 	{"limit", "limit"},
 	{"context", "context"},
@@ -53,7 +52,7 @@ func TestPolicyKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	k := keys{schema.Get("$defs")}
-	parts := map[string]string{}
+	var tables strings.Builder
 	for _, s := range keyTables {
 		def := schema
 		if s.definition != "" {
@@ -62,10 +61,10 @@ func TestPolicyKeys(t *testing.T) {
 		if def == nil {
 			t.Fatalf("the schema has no definition %q", s.definition)
 		}
-		parts[s.name] = k.table(def)
+		fmt.Fprintf(&tables, "\n## %s\n\n%s", s.name, k.table(def))
 	}
 	for _, pair := range k.defs.Pairs { // a new definition with keys needs a table
-		listed := false
+		listed := pair.Key.Text == "until" // its keys are in the table of after
 		for _, s := range keyTables {
 			listed = listed || s.definition == pair.Key.Text
 		}
@@ -73,7 +72,7 @@ func TestPolicyKeys(t *testing.T) {
 			t.Errorf("policy-keys.md has no table for the definition %q", pair.Key.Text)
 		}
 	}
-	checkParts(t, "policy-keys.md", parts)
+	checkParts(t, "policy-keys.md", map[string]string{"keys": strings.TrimPrefix(tables.String(), "\n")})
 }
 
 // TestRecordFields compares the tables of Records in json.md with the schema of Records.
@@ -122,7 +121,8 @@ func (k keys) table(def *yaml.Node) string {
 		if about != "" && without != "" {
 			about += "; "
 		}
-		rows = append(rows, []string{code(pair.Key.Text), k.values(node, 0), about + without})
+		values := strings.TrimPrefix(strings.TrimPrefix(k.values(node, 0), "a "), "an ")
+		rows = append(rows, []string{code(pair.Key.Text), values, about + without})
 	}
 	return table([]string{"key", "value", "meaning"}, rows)
 }
