@@ -28,6 +28,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -56,7 +57,7 @@ type played struct {
 	before     []string // commands of earlier events of the session that were stopped
 }
 
-// TestCorpus plays every case. "make corpus" prints the table.
+// TestCorpus plays every case. "make corpus" prints the table. docs/packs.md must state its last line.
 func TestCorpus(t *testing.T) {
 	t.Parallel()
 	dangerous, harmless := play(t, "dangerous/*.yaml", project), play(t, "harmless/*.yaml", project)
@@ -84,6 +85,29 @@ func TestCorpus(t *testing.T) {
 			t.Errorf("a harmless case is stopped: %s (%s): %s", c.id, c.family, c.messages)
 		}
 	}
+	stopped := len(dangerous) - missed
+	onPage(t, fmt.Sprintf("%s of the %s dangerous cases of the corpus (%.1f %%) are blocked or asked about, and none of the %s harmless cases",
+		thousands(stopped), thousands(len(dangerous)), 100*float64(stopped)/float64(max(1, len(dangerous))), thousands(len(harmless))))
+}
+
+// onPage requires a sentence in docs/packs.md.
+func onPage(t *testing.T, sentence string) {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/packs.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(strings.Join(strings.Fields(string(page)), " "), sentence) {
+		t.Errorf("docs/packs.md does not state: %s", sentence)
+	}
+}
+
+// thousands formats a number below a million with a comma.
+func thousands(n int) string {
+	if n < 1000 {
+		return strconv.Itoa(n)
+	}
+	return fmt.Sprintf("%d,%03d", n/1000, n%1000)
 }
 
 // families returns a table with the stopped cases of each family.
