@@ -26,7 +26,7 @@ var goPages = map[string]struct {
 }{
 	"go.md":             {[]string{"../*_test.go", "../process/*_test.go", "../local/example_test.go", "../local/server/example_test.go", "../proofs/docs/*_test.go"}, 8},
 	"build-an-agent.md": {[]string{"../host/example_test.go"}, 8},
-	"testing-hooks.md":  {[]string{"../hooktest/example_test.go", "../hooktest/light_test.go"}, 8},
+	"testing-hooks.md":  {[]string{"../hooktest/example_test.go", "../hooktest/light_test.go"}, 7},
 	"../README.md":      {[]string{"../*_test.go"}, 1},
 	"agent-hooks.md":    {[]string{"../bridge/agenthooks/example_test.go"}, 1},
 }
