@@ -29,7 +29,8 @@ func TestTargets(t *testing.T) {
 		if !strings.Contains(makefile, "\n"+tier+":") {
 			t.Errorf("the Makefile has no target %s", tier)
 		}
-		if !strings.Contains(agents, "\n| `make "+tier+"` | ") || !strings.Contains(agents, "\n    make "+tier+" ") {
+		row := regexp.MustCompile("(?m)^\\| [^|]*`make " + tier + "`[^|]* \\| ") // several tiers can share one
+		if !row.MatchString(agents) || !strings.Contains(agents, "\n    make "+tier+" ") {
 			t.Errorf("AGENTS.md does not explain make %s in its list and in its table of tiers", tier)
 		}
 	}
