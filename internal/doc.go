@@ -5,7 +5,8 @@
 //	policytest/ replay/ mutate/    tests of policies, recorded events against a policy
 //	spool/ late/ forward/          Records in files, hooks after the reply, Records to a server
 //	approval/ consent/ pause/      a person decides
-//	webhook/ ask/ remote/          servers that are told or asked
+//	webhook/ ask/ remote/          servers that are told or asked; webhook/schedule.go has the retry times
+//	dryrun/                        what answers in place of programs and servers
 //	files/ home/ glob/ wording/    small tools
 //	testhelp/                      only for tests
 //

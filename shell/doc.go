@@ -43,8 +43,8 @@
 // # Where to start
 //
 //	script.go, walk.go     Parse: from the tree of the syntax to the commands, in order
-//	word.go, value.go      words, variables, and the readings of a computed word
-//	run.go, call.go        a command that runs other commands: wrappers, functions, aliases
+//	word.go, value.go      words, variables and aliases, and the readings of a computed word
+//	run.go, call.go        a command that runs other commands: wrappers, and calls of functions and aliases
 //	programs.go, table.go  how each program reads its words; does.go for options that run something
 //	files.go, deletes.go   what a command does with files; redirect.go for > and <
 //	past.go, written.go    what earlier lines of a session changed

@@ -8,5 +8,5 @@
 //	cli/        the console, usage errors and hints, for all commands
 //
 // Policies, hooks and agents are in the library. Start in hookcmd/answer.go for what an agent gets, and
-// in cmd/grapnel/NAME.go for a command: it names its package.
+// in cmd/grapnel/NAME.go for a command: it has the text that people see, and names its package.
 package internal

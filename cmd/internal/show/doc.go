@@ -1,11 +1,13 @@
 // Package show has what people see of Records and hooks.
 //
 //	records/              finds Records of this machine or in files
+//	recordview/           how one Record reads, in the log, on the screen and in the browser
+//	typeset/              rows, tables, trees and colors of a terminal
 //	stats/                counts them
 //	watch/                the live screen, on a terminal
 //	web/                  the pages of "grapnel ui"; machines/ is its page of many machines
 //	printable/            makes texts safe for a terminal, and measures them
 //	display/              a terminal for tests
 //
-// How Records are written and stored is in internal/spool and daemon/store. Start in records/find.go.
+// A command prints what is here with its own words, in cmd/grapnel/NAME.go. How Records are written and stored is in internal/spool and daemon/store. Start in records/find.go.
 package show
