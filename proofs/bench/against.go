@@ -207,8 +207,9 @@ type checkout struct {
 }
 
 // checkOut checks a commit out beside this one and builds its bench.
-func checkOut(ctx context.Context, commit string, progress io.Writer) (c *checkout, err error) {
-	if c, err = newCheckout(ctx, commit); err != nil {
+func checkOut(ctx context.Context, commit string, progress io.Writer) (_ *checkout, err error) {
+	c, err := newCheckout(ctx, commit)
+	if err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -223,7 +224,7 @@ func checkOut(ctx context.Context, commit string, progress io.Writer) (c *checko
 	const bench = "proofs/bench"
 	where := bench
 	if _, err := os.Stat(filepath.Join(c.tree, "proofs")); err != nil {
-		where = "proofs/bench" // the place in older commits
+		where = "cmd/test/bench" // the place in older commits
 	}
 	own := filepath.Join(c.tree, where)
 	if _, err := os.Stat(filepath.Join(own, "child.go")); err != nil {
