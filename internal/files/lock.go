@@ -30,6 +30,9 @@ func TryLock(f *os.File, kind LockKind) (*Lock, error) {
 	return &Lock{f}, nil
 }
 
+// Unlock ends the lock. The file stays open.
+func (l *Lock) Unlock() error { return unlock(l.File) }
+
 // Close ends the lock and closes the file. Closing the file alone is not enough: a process that is
 // just being started has copies of all open files for a moment, and such a copy keeps the lock.
 func (l *Lock) Close() error { return errors.Join(unlock(l.File), l.File.Close()) }

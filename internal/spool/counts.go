@@ -39,10 +39,10 @@ func (s *Spool) Count(owner, key string, change func(kept []byte) (now []byte, k
 			err = fmt.Errorf("cannot update a counter: %w", err)
 		}
 	}()
-	if err := ready(s.dir); err != nil {
+	if err := files.PrivateDir(s.dir); err != nil {
 		return err
 	}
-	if err := ready(s.path(countsDir)); err != nil {
+	if err := files.PrivateDir(s.path(countsDir)); err != nil {
 		return err
 	}
 	lock, err := waitLock(s.path(countsLock), files.Exclusive, lockWait)
@@ -81,7 +81,7 @@ func CountsRefused(dir string, now time.Time) (n int, last time.Time) {
 
 // Counted returns the value that [Spool.Count] has stored for a key, or nil. It changes nothing.
 func (s *Spool) Counted(owner, key string) ([]byte, error) {
-	f, err := openRegular(s.countFile(owner, key), os.O_RDONLY)
+	f, err := files.OpenRegular(s.countFile(owner, key), os.O_RDONLY)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
@@ -105,7 +105,7 @@ func (s *Spool) countFile(owner, key string) string {
 func (s *Spool) writeCount(name string, data []byte, until time.Time) error {
 	fresh := s.path(countsFresh)
 	_ = os.Remove(fresh) // left by a process that was killed
-	f, err := openRegular(fresh, os.O_WRONLY|os.O_CREATE|os.O_EXCL)
+	f, err := files.OpenRegular(fresh, os.O_WRONLY|os.O_CREATE|os.O_EXCL)
 	if err != nil {
 		return err
 	}

@@ -34,9 +34,9 @@ type Held struct {
 // A value is ignored if it is too long or was half written by a killed process.
 func (s *Spool) Hold(key string, wait time.Duration) (*Held, error) {
 	dir := s.path(heldDir)
-	err := ready(s.dir)
+	err := files.PrivateDir(s.dir)
 	if err == nil {
-		err = ready(dir)
+		err = files.PrivateDir(dir)
 	}
 	var f *files.Lock
 	if err == nil {

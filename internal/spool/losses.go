@@ -36,7 +36,7 @@ func (l Losses) Unshown() bool { return l.Replies > 0 && !l.Shown.Equal(l.Last) 
 // ReadLosses returns the losses of a directory, until seven days after the last one. A missing or
 // unreadable file has none.
 func ReadLosses(dir string, now time.Time) Losses {
-	f, err := openRegular(filepath.Join(dir, lossFile), os.O_RDONLY)
+	f, err := files.OpenRegular(filepath.Join(dir, lossFile), os.O_RDONLY)
 	if err != nil {
 		return Losses{}
 	}
@@ -73,7 +73,7 @@ func LossesShown(dir string, shown Losses, now time.Time) error {
 }
 
 func changeLosses(dir string, now time.Time, change func(*Losses)) error {
-	if err := ready(dir); err != nil {
+	if err := files.PrivateDir(dir); err != nil {
 		return err
 	}
 	lock, err := waitLock(filepath.Join(dir, lossFile), files.Exclusive, lockWait)
@@ -99,10 +99,10 @@ func padLosses(data []byte) []byte {
 // ReserveLosses creates the file of lost Records, so that losses can be counted while the disk is
 // full. It does nothing if the file exists.
 func ReserveLosses(dir string) error {
-	if err := ready(dir); err != nil {
+	if err := files.PrivateDir(dir); err != nil {
 		return err
 	}
-	f, err := openRegular(filepath.Join(dir, lossFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL)
+	f, err := files.OpenRegular(filepath.Join(dir, lossFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL)
 	if errors.Is(err, os.ErrExist) {
 		return nil
 	}

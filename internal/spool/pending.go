@@ -77,7 +77,7 @@ func (s *Spool) enqueue(ctx context.Context, ev *grapnel.Event, hooks []grapnel.
 	if len(hooks) == 0 {
 		return nil
 	}
-	if err := ready(s.dir); err != nil {
+	if err := files.PrivateDir(s.dir); err != nil {
 		return err
 	}
 	event, err := rawjson.Marshal(wire.Of(ev))
@@ -146,7 +146,7 @@ func pendingID(now time.Time, h *grapnel.Spec, ev *grapnel.Event) string {
 
 // tryLock locks a file of this name, or returns [files.ErrLocked].
 func tryLock(name string, kind files.LockKind) (*files.Lock, error) {
-	f, err := openRegular(name, os.O_RDWR|os.O_CREATE)
+	f, err := files.OpenRegular(name, os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return nil, err
 	}
@@ -198,7 +198,7 @@ func (s *Spool) drainAll(ctx context.Context, run func(ctx context.Context, p Pe
 	if _, err := os.Lstat(s.dir); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	if err := ready(s.dir); err != nil {
+	if err := files.PrivateDir(s.dir); err != nil {
 		return fmt.Errorf("cannot run pending hooks: %w", err)
 	}
 	for {
@@ -264,7 +264,7 @@ func (s *Spool) drain(ctx context.Context, run func(context.Context, Pending) er
 // returns nil, the taken file and its position file are removed: a position that stayed would be
 // used for the wrong file.
 func (s *Spool) work(ctx context.Context, run func(context.Context, Pending) error) error {
-	f, err := openRegular(s.path(takenFile), os.O_RDONLY)
+	f, err := files.OpenRegular(s.path(takenFile), os.O_RDONLY)
 	if errors.Is(err, os.ErrNotExist) {
 		return removeAll(s.path(takenDone))
 	}
@@ -272,7 +272,7 @@ func (s *Spool) work(ctx context.Context, run func(context.Context, Pending) err
 		return err
 	}
 	defer f.Close()
-	note, err := openRegular(s.path(takenDone), os.O_RDWR|os.O_CREATE)
+	note, err := files.OpenRegular(s.path(takenDone), os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return err
 	}

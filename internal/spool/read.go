@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
@@ -209,7 +210,7 @@ func (t *tail) refresh() error {
 // track returns the file of this name, and opens it if it is new. It returns nil if the file does
 // not exist.
 func (t *tail) track(name string) (*tracked, error) {
-	file, err := openRegular(filepath.Join(t.dir, name), os.O_RDONLY)
+	file, err := files.OpenRegular(filepath.Join(t.dir, name), os.O_RDONLY)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}

@@ -43,7 +43,7 @@ func (s *Spool) current() (rotation, err error) {
 		}
 	}
 	if s.records == nil {
-		if err := ready(s.dir); err != nil {
+		if err := files.PrivateDir(s.dir); err != nil {
 			return nil, err
 		}
 		if s.records, err = openAppend(name); err != nil {
@@ -109,7 +109,7 @@ func (s *Spool) rotate() error {
 		return err
 	}
 	defer lock.Close()
-	f, err := openRegular(s.path(recordsFile), os.O_RDONLY)
+	f, err := files.OpenRegular(s.path(recordsFile), os.O_RDONLY)
 	if err != nil {
 		if errors.Is(err, os.ErrNotExist) {
 			return nil
@@ -181,10 +181,10 @@ func asideTime(name string) time.Time {
 // aside stores content in a side file and returns its name: the SHA-256 in hex. Equal contents
 // share a file.
 func (s *Spool) aside(content []byte) (string, error) {
-	if err := ready(s.dir); err != nil {
+	if err := files.PrivateDir(s.dir); err != nil {
 		return "", err
 	}
-	if err := ready(s.path(sideDir)); err != nil {
+	if err := files.PrivateDir(s.path(sideDir)); err != nil {
 		return "", err
 	}
 	sum := files.Digest(content)
@@ -236,7 +236,7 @@ func (s *Spool) sweep() error {
 	}
 	oldest := time.Now()
 	for _, name := range append(names, recordsFile, pendingFile, takenFile, laterFile) {
-		f, err := openRegular(s.path(name), os.O_RDONLY)
+		f, err := files.OpenRegular(s.path(name), os.O_RDONLY)
 		if errors.Is(err, os.ErrNotExist) {
 			continue
 		}

@@ -29,7 +29,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 	"unicode/utf8"
 
@@ -436,50 +435,9 @@ func NewID(now time.Time) string {
 	return fmt.Sprintf("%012x%016x", now.UnixMilli(), rand.Uint64()) // it identifies a line and is not a secret
 }
 
-// errPlace means that a directory or file is not safe to write to.
-var errPlace = errors.New("not safe to write to")
-
-// ready creates the directory, or checks the existing one: no other user may be able to put files
-// or links into it.
-func ready(dir string) error {
-	info, err := os.Lstat(dir)
-	if errors.Is(err, os.ErrNotExist) {
-		if err = os.MkdirAll(dir, 0o700); err == nil {
-			info, err = os.Lstat(dir)
-		}
-	}
-	switch {
-	case err != nil:
-		return err
-	case info.Mode()&os.ModeSymlink != 0:
-		return fmt.Errorf("%w: %s is a symbolic link, and its creator is unknown", errPlace, dir)
-	case !info.IsDir():
-		return fmt.Errorf("%w: %s is not a directory", errPlace, dir)
-	}
-	return checkOwner(dir, info)
-}
-
 // openAppend opens a file for appending, and for reading its last byte.
 func openAppend(name string) (*os.File, error) {
-	return openRegular(name, os.O_RDWR|os.O_APPEND|os.O_CREATE)
-}
-
-// openRegular opens a regular file. Opening a pipe could block until the agent continues without
-// its guards, and a link could lead to another file.
-func openRegular(name string, flag int) (*os.File, error) {
-	f, err := os.OpenFile(name, flag|openNoFollow|syscall.O_NONBLOCK, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%w: %s is not a regular file", errPlace, name)
-	}
-	if err != nil {
-		_ = f.Close()
-		return nil, err
-	}
-	return f, nil
+	return files.OpenRegular(name, os.O_RDWR|os.O_APPEND|os.O_CREATE)
 }
 
 // appendLines writes complete lines in one write. If the last line of the file is torn, because a

@@ -2,19 +2,12 @@ package spool
 
 import (
 	"errors"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
 
 	"golang.org/x/sys/windows"
 )
-
-const openNoFollow = 0
-
-// checkOwner accepts every directory: permissions are in access control lists, which the user's
-// profile directory sets.
-func checkOwner(string, os.FileInfo) error { return nil }
 
 // inUse reports whether a rename failed because another process has the file open.
 func inUse(err error) bool { return errors.Is(err, windows.ERROR_SHARING_VIOLATION) }

@@ -366,7 +366,7 @@ func (e busy) Error() string { return string(e) }
 // closes the result. It creates the directory if it does not exist. It returns ErrBusy if another
 // process has the lock.
 func LockIntake(dir string) (io.Closer, error) {
-	err := ready(dir)
+	err := files.PrivateDir(dir)
 	var lock *files.Lock
 	if err == nil {
 		lock, err = take(filepath.Join(dir, takeLock))

@@ -28,7 +28,7 @@ type Variant string
 const (
 	Plain  Variant = "plain"  // as "make build" does, except for ancestor.Runner
 	Race   Variant = "race"   // with the race detector
-	Faults Variant = "faults" // with the kill points of cmd/internal/daemon/fault
+	Faults Variant = "faults" // with the kill points of internal/fault
 )
 
 var flags = map[Variant][]string{

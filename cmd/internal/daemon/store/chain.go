@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/fault"
+	"github.com/grapnel-dev/grapnel/internal/fault"
 )
 
 // Hash is a SHA-256 hash.

@@ -7,7 +7,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/fault"
+	"github.com/grapnel-dev/grapnel/internal/fault"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/fault"
+	"github.com/grapnel-dev/grapnel/internal/fault"
 )
 
 const (

@@ -1,6 +1,6 @@
 //go:build system
 
-package fault
+package weight
 
 import (
 	"os/exec"
@@ -11,10 +11,10 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/programs"
 )
 
-// A release build contains no part of this package, not even the name of a point.
+// A release build contains no part of package fault, not even the name of a point.
 func TestNotShipped(t *testing.T) {
 	t.Parallel()
-	if On {
+	if fault.On {
 		t.Skip("a build with faults has them")
 	}
 	for variant, want := range map[programs.Variant]bool{programs.Plain: false, programs.Faults: true} {
@@ -27,7 +27,7 @@ func TestNotShipped(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if has := strings.Contains(string(out), "cmd/internal/daemon/fault."); has != want {
+		if has := strings.Contains(string(out), "internal/fault."); has != want {
 			t.Errorf("the %s programs have package fault: %v", variant, has)
 		}
 	}

@@ -1,0 +1,303 @@
+package journal
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/grapnel-dev/grapnel/internal/files"
+)
+
+// A Writer appends to the log of a directory. The zero values of its options are the defaults. It is safe
+// for concurrent use, also in many processes.
+type Writer struct {
+	Dir     string        // is created if it is missing
+	MaxSize int64         // bytes from which a segment gets a successor; 0 = 16 MiB
+	MaxAge  time.Duration // age from which a segment gets one; 0 = a week
+	Sync    bool          // flush each line to the disk
+
+	mu     sync.Mutex
+	file   *os.File // the newest segment that this Writer knows; nil = none is open
+	number int
+	begun  time.Time // of the open segment
+}
+
+// MaxLine is the maximum length of a line in bytes. Longer ones are refused.
+const MaxLine = 1 << 20
+
+const (
+	blocked  = 100 * time.Millisecond // after which another process makes the segment that one is stopped at
+	maxTries = 100                    // segments that end while a line is appended
+)
+
+// Close closes the open segment. The Writer can be used again.
+func (w *Writer) Close() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.letGo()
+}
+
+func (w *Writer) letGo() error {
+	if w.file == nil {
+		return nil
+	}
+	f := w.file
+	w.file = nil
+	return f.Close()
+}
+
+// Append appends one line: a JSON object without a line break. begun reports that it is in a new segment,
+// which this call made. After an error, nothing or a part was written, and readers never take a part for
+// a line.
+func (w *Writer) Append(object []byte) (begun bool, err error) {
+	if len(object) < 2 || object[0] != '{' || object[len(object)-1] != '}' || len(object) > MaxLine-sumLength {
+		return false, fmt.Errorf("cannot append to the journal: %d bytes are no object of at most %d", len(object), MaxLine-sumLength)
+	}
+	line := append([]byte{'\n'}, sealed(object)...)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for range maxTries {
+		made, err := w.newest()
+		begun = begun || made
+		if err != nil {
+			return begun, err
+		}
+		done, err := w.write(line)
+		if err != nil {
+			return begun, err
+		}
+		if done {
+			return begun, nil
+		}
+		if err := w.letGo(); err != nil { // it has a successor
+			return begun, err
+		}
+	}
+	return begun, fmt.Errorf("cannot append to the journal: %d segments ended meanwhile", maxTries)
+}
+
+// newest opens the newest segment, unless it is open. If it is too large or too old, or if there is none,
+// it makes the next one.
+func (w *Writer) newest() (made bool, err error) {
+	if w.file == nil {
+		if err := files.PrivateDir(w.Dir); err != nil {
+			return false, err
+		}
+		number, err := last(w.Dir)
+		if err != nil {
+			return false, err
+		}
+		if number == 0 {
+			if err := w.create(1); err != nil {
+				return false, err
+			}
+			number, made = 1, true
+		}
+		if err := w.open(number); err != nil {
+			return made, err
+		}
+	}
+	if !w.due() {
+		return made, nil
+	}
+	next, err := w.next()
+	return made || next, err
+}
+
+// open opens a segment.
+func (w *Writer) open(number int) error {
+	f, err := files.OpenRegular(segment(w.Dir, number), os.O_RDWR|os.O_APPEND)
+	if err != nil {
+		return err
+	}
+	h, err := headerOf(f)
+	if err != nil {
+		return errors.Join(fmt.Errorf("%s: %w", f.Name(), err), f.Close())
+	}
+	w.file, w.number, w.begun = f, number, h.Time
+	return nil
+}
+
+// due reports whether the open segment needs a successor.
+func (w *Writer) due() bool {
+	info, err := w.file.Stat()
+	return err == nil && (info.Size() >= w.maxSize() || time.Since(w.begun) > w.maxAge())
+}
+
+func (w *Writer) maxSize() int64 {
+	if w.MaxSize > 0 {
+		return w.MaxSize
+	}
+	return 16 << 20
+}
+
+func (w *Writer) maxAge() time.Duration {
+	if w.MaxAge > 0 {
+		return w.MaxAge
+	}
+	return 7 * 24 * time.Hour
+}
+
+// next makes the successor of the open segment and opens it. If other processes write, it does nothing:
+// a later call tries again. Above a quarter more than the maximum, it waits for a gap between writes.
+func (w *Writer) next() (made bool, err error) {
+	patience := time.Duration(0)
+	if info, err := w.file.Stat(); err == nil && info.Size() > w.maxSize()*5/4 {
+		patience = 2 * time.Millisecond
+	}
+	lock, err := w.lock(files.Exclusive, patience)
+	if errors.Is(err, files.ErrLocked) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	err = w.create(w.number + 1)
+	made = err == nil
+	if errors.Is(err, fs.ErrExist) {
+		err = nil
+	}
+	step("made")
+	number := w.number + 1
+	if err := errors.Join(err, lock.Unlock(), w.letGo()); err != nil {
+		return made, err
+	}
+	return made, w.open(number)
+}
+
+// create makes a segment with its header, at once: it makes a file of another name and links it. It returns
+// [fs.ErrExist] if the segment exists.
+func (w *Writer) create(number int) (err error) {
+	name := segment(w.Dir, number)
+	if _, err := os.Lstat(name); err == nil {
+		return fs.ErrExist
+	}
+	key := rand.Text()
+	temp := filepath.Join(w.Dir, "new-"+key)
+	f, err := files.OpenRegular(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if gone := os.Remove(temp); err == nil && !errors.Is(gone, fs.ErrNotExist) {
+			err = gone
+		}
+	}()
+	_, err = f.Write(header{version, key, time.Now().UTC()}.line())
+	if err == nil {
+		err = files.Flush(f)
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	step("header")
+	err = os.Link(temp, name)
+	if err != nil && !errors.Is(err, fs.ErrExist) { // the file system has no links, and the lock is enough
+		err = os.Rename(temp, name)
+	}
+	if err != nil {
+		return err
+	}
+	step("linked")
+	// Lines in the segment can be on disk only if its name is.
+	return files.FlushDir(w.Dir)
+}
+
+// write writes a line to the open segment, unless the segment has a successor.
+func (w *Writer) write(line []byte) (done bool, err error) {
+	lock, err := w.lock(files.Shared, blocked)
+	stopped := errors.Is(err, files.ErrLocked)
+	switch {
+	case stopped: // a process was stopped while it made the successor
+		if err := w.create(w.number + 1); err != nil && !errors.Is(err, fs.ErrExist) {
+			return false, err
+		}
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	defer func() { err = errors.Join(err, lock.Unlock()) }()
+	if ends, err := w.ended(); ends || err != nil {
+		return false, err
+	}
+	step("locked")
+	if err := files.WriteOnce(w.file, line); err != nil {
+		return false, err
+	}
+	step("written")
+	if w.Sync {
+		if err := files.Flush(w.file); err != nil {
+			return false, err
+		}
+	}
+	// Between the failed lock of a process that made the successor for a stopped one and its link, the
+	// stopped one can have ended. Then this line may be in a closed segment, where readers do not look.
+	if ends, err := w.ended(); ends || err != nil {
+		return false, err
+	}
+	return true, nil
+}
+
+// ended reports whether the open segment has a successor, or is no longer the file of its name.
+func (w *Writer) ended() (bool, error) {
+	if _, err := os.Lstat(segment(w.Dir, w.number+1)); err == nil {
+		return true, nil
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	at, err := os.Lstat(segment(w.Dir, w.number))
+	if err != nil {
+		return true, nil //nolint:nilerr // it was removed
+	}
+	own, err := w.file.Stat()
+	return err == nil && !os.SameFile(at, own), err
+}
+
+// lock locks the open segment. It tries again until patience ends, then returns [files.ErrLocked].
+func (w *Writer) lock(kind files.LockKind, patience time.Duration) (*files.Lock, error) {
+	for begun := time.Now(); ; time.Sleep(50 * time.Microsecond) {
+		lock, err := files.TryLock(w.file, kind)
+		if !errors.Is(err, files.ErrLocked) || time.Since(begun) >= patience {
+			return lock, err
+		}
+	}
+}
+
+// segment returns the name of a segment.
+func segment(dir string, number int) string {
+	return filepath.Join(dir, fmt.Sprintf("%08d", number)+suffix)
+}
+
+const suffix = ".jsonl"
+
+// numberOf returns the number of a segment from its name, or 0 for any other file.
+func numberOf(name string) int {
+	digits, ok := strings.CutSuffix(name, suffix)
+	n, err := strconv.Atoi(digits)
+	if !ok || err != nil || n < 1 || filepath.Base(segment("", n)) != name {
+		return 0
+	}
+	return n
+}
+
+// last returns the number of the newest segment, or 0.
+func last(dir string) (int, error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	names, err := f.Readdirnames(-1)
+	newest := 0
+	for _, name := range names {
+		newest = max(newest, numberOf(name))
+	}
+	return newest, err
+}
