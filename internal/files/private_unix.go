@@ -48,7 +48,7 @@ func WriteOnce(f *os.File, data []byte) error {
 		case err != nil:
 			return &os.PathError{Op: "write", Path: f.Name(), Err: err}
 		case n < len(data):
-			return &os.PathError{Op: "write", Path: f.Name(), Err: unix.ENOSPC}
+			return &os.PathError{Op: "write", Path: f.Name(), Err: fmt.Errorf("only %d of %d bytes fit: %w", n, len(data), unix.ENOSPC)}
 		default:
 			return nil
 		}

@@ -83,6 +83,17 @@ func (w *Writer) Append(object []byte) (begun bool, err error) {
 	return begun, fmt.Errorf("cannot append to the journal: %d segments ended meanwhile", maxTries)
 }
 
+// Next makes a successor of the newest segment, so that the newest is closed. If a process is writing, it
+// does nothing.
+func (w *Writer) Next() (made bool, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if made, err := w.newest(); made || err != nil {
+		return made, err
+	}
+	return w.next()
+}
+
 // newest opens the newest segment, unless it is open. If it is too large or too old, or if there is none,
 // it makes the next one.
 func (w *Writer) newest() (made bool, err error) {
@@ -95,10 +106,11 @@ func (w *Writer) newest() (made bool, err error) {
 			return false, err
 		}
 		if number == 0 {
-			if err := w.create(1); err != nil {
+			err := w.create(1)
+			if err != nil && !errors.Is(err, fs.ErrExist) {
 				return false, err
 			}
-			number, made = 1, true
+			number, made = 1, err == nil
 		}
 		if err := w.open(number); err != nil {
 			return made, err

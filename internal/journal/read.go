@@ -167,6 +167,15 @@ func (s *Segment) Key() string { return s.head.Key }
 // Begun returns when the segment was made.
 func (s *Segment) Begun() time.Time { return s.head.Time }
 
+// Ended returns the time of the last write.
+func (s *Segment) Ended() (time.Time, error) {
+	info, err := s.file.Stat()
+	if err != nil {
+		return time.Time{}, fmt.Errorf("cannot read %s: %w", s.Name(), err)
+	}
+	return info.ModTime(), nil
+}
+
 // Closed reports whether the content is final, as of the last Refresh.
 func (s *Segment) Closed() bool { return s.closed }
 
@@ -263,7 +272,7 @@ func read(text []byte, first bool) (line Line, ok bool) {
 	return Line{Text: object}, true
 }
 
-// Remove removes the segment from the directory. Only closed ones can be removed.
+// Remove removes a segment from the directory. Only closed ones can be removed.
 func (l *Log) Remove(s *Segment) error {
 	if !s.closed {
 		return fmt.Errorf("cannot remove %s: it is open", s.Name())

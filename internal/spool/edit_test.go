@@ -63,15 +63,16 @@ func TestEdit(t *testing.T) {
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}
-			line, err := os.ReadFile(filepath.Join(dir, recordsFile))
+			line, err := os.ReadFile(logFile(dir))
 			if err != nil {
 				t.Fatal(err)
 			}
+			_, line, _ = bytes.Cut(line, []byte{'\n'}) // behind the header
 			if !json.Valid(line) || !strings.Contains(string(line), tt.has) {
 				t.Errorf("kept is %.300s, want %s in it", line, tt.has)
 			}
 			side, _ := filepath.Glob(filepath.Join(dir, sideDir, "*"))
-			for _, file := range append(side, filepath.Join(dir, recordsFile)) {
+			for _, file := range append(side, logFile(dir)) {
 				if data, _ := os.ReadFile(file); strings.Contains(string(data), "bob") && name != "gone" {
 					t.Errorf("%s has what was taken out: %.300s", filepath.Base(file), data)
 				}

@@ -114,12 +114,10 @@ func ReserveLosses(dir string) error {
 }
 
 // Unwritable returns why no Record can be stored in a directory now, as far as permissions show it,
-// or nil. It changes nothing. For a missing directory it checks the directory above.
+// or nil. It changes nothing. For a missing directory it checks the directory above. It does not look at the newest segment,
+// because without write access a new one begins.
 func Unwritable(dir string) error {
-	if err := access(filepath.Join(dir, recordsFile), false); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	for {
+	for dir = filepath.Join(dir, journalDir); ; {
 		err := access(dir, true)
 		if above := filepath.Dir(dir); errors.Is(err, os.ErrNotExist) && above != dir {
 			dir = above

@@ -228,7 +228,7 @@ func TestDrainStaleNote(t *testing.T) {
 	}
 }
 
-func appendText(t *testing.T, name, text string) {
+func appendText(t testing.TB, name, text string) {
 	t.Helper()
 	f, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {

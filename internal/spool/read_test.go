@@ -87,7 +87,7 @@ func TestReadStops(t *testing.T) {
 	t.Parallel()
 	s, dir := open(t, nil)
 	observe(t, s, record("a"), record("b"))
-	appendText(t, filepath.Join(dir, recordsFile), "x\n")
+	appendText(t, logFile(dir), "\nx")
 	observe(t, s, record("c"))
 	for stop := 1; stop <= 4; stop++ {
 		n := 0
@@ -102,43 +102,40 @@ func TestReadStops(t *testing.T) {
 	}
 }
 
-// Lines that are not Records are reported with file and line, and do not affect other lines.
+// Lines that are not Records are reported with file and byte, and do not affect other lines.
 func TestTornLines(t *testing.T) {
 	t.Parallel()
 	whole := string(mustJSON(t, Entry{Record: *record("x")}))
 	tests := map[string]struct {
-		text string
-		ids  string
-		errs []string // line numbers
+		lines []string // raw ones begin with a newline
+		ids   string
+		torn  int
 	}{
-		"no end":             {whole + "\n" + whole[:50], "x", []string{"2"}},
-		"no end, but whole":  {whole, "x", nil},
-		"empty lines":        {"\n\n" + whole + "\n\n", "x", nil},
-		"other JSON":         {"[]\n1\n{}\nnull\n" + whole + "\n", "x", []string{"1", "2", "3", "4"}},
-		"binary":             {"\x00\xff\n" + whole + "\n", "x", []string{"1"}},
-		"glued to torn":      {whole[:50] + whole + "\n" + whole + "\n", "x x", []string{"1"}},
-		"glued in its event": {whole[:len(whole)-200] + whole + "\n", "x", []string{"1"}},
-		"two torn":           {whole[:50] + whole[:90] + "\n", "", []string{"1"}},
-		"trailing":           {whole + "}\n", "", []string{"1"}},
-		"unknown decision":   {strings.Replace(whole, `"block"`, `"maybe"`, 1) + "\n", "", []string{"1"}},
-		"unknown member":     {strings.Replace(whole, `{"id"`, `{"later":1,"id"`, 1) + "\n", "x", nil},
+		"cut":              {[]string{whole, "\n" + whole[:50]}, "x", 1},
+		"cut in between":   {[]string{whole, "\n" + whole[:50], whole}, "x x", 1},
+		"no checksum":      {[]string{"\n" + whole, whole}, "x", 1},
+		"other JSON":       {[]string{"\n[]\n1", "{}", whole}, "x", 3},
+		"binary":           {[]string{"\n\x00\xff", whole}, "x", 1},
+		"unknown decision": {[]string{strings.Replace(whole, `"block"`, `"maybe"`, 1)}, "", 1},
+		"unknown member":   {[]string{strings.Replace(whole, `{"id"`, `{"later":1,"id"`, 1)}, "x", 0},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			appendText(t, filepath.Join(dir, recordsFile), tt.text)
+			putLines(t, dir, tt.lines...)
+			endLog(t, dir) // a cut line is torn when no other can follow
 			entries, problems := read(t, dir)
 			var ids []string
 			for _, e := range entries {
 				ids = append(ids, e.ID)
 			}
-			if strings.Join(ids, " ") != tt.ids || len(problems) != len(tt.errs) {
-				t.Fatalf("Read = %v, %v, want %s and errors of lines %v", ids, problems, tt.ids, tt.errs)
+			if strings.Join(ids, " ") != tt.ids || len(problems) != tt.torn {
+				t.Fatalf("Read = %v, %v, want %s and %d errors", ids, problems, tt.ids, tt.torn)
 			}
-			for i, err := range problems {
-				if !errors.Is(err, ErrTorn) || !strings.HasPrefix(err.Error(), recordsFile+":"+tt.errs[i]+": ") {
-					t.Errorf("error = %v, want ErrTorn of line %s", err, tt.errs[i])
+			for _, err := range problems {
+				if !errors.Is(err, ErrTorn) || !strings.HasPrefix(err.Error(), "00000001.jsonl, byte ") {
+					t.Errorf("error = %v, want ErrTorn of a byte", err)
 				}
 			}
 		})
@@ -146,7 +143,7 @@ func TestTornLines(t *testing.T) {
 	t.Run("an event of another version", func(t *testing.T) {
 		t.Parallel()
 		dir := t.TempDir()
-		appendText(t, filepath.Join(dir, recordsFile), `{"id":"x","time":"2026-03-04T05:06:07Z","input":{"kind":7}}`+"\n")
+		putLines(t, dir, `{"id":"x","time":"2026-03-04T05:06:07Z","input":{"kind":7}}`)
 		entries, problems := read(t, dir)
 		if len(entries) != 1 || entries[0].Input != nil || len(problems) != 1 || errors.Is(problems[0], ErrTorn) {
 			t.Errorf("Read = %+v, %v, want the Record without its event, and why", entries, problems)
@@ -154,11 +151,11 @@ func TestTornLines(t *testing.T) {
 	})
 }
 
-// Follow yields existing and new Records, also from files that are rotated in the meantime,
+// Follow yields existing and new Records, also from segments that begin in the meantime,
 // each once and in order.
 func TestFollow(t *testing.T) {
 	t.Parallel()
-	for name, size := range map[string]int64{"one file": 1 << 30, "put aside at each": 1} {
+	for name, size := range map[string]int64{"one file": 1 << 30, "one for each": 1} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, dir := open(t, &Options{MaxSize: size, KeepFiles: 1000})
@@ -176,13 +173,11 @@ func TestFollow(t *testing.T) {
 				if len(got) > last {
 					break
 				}
-				if n := len(got); n%10 == 1 { // nine more at once, one in parts
+				if n := len(got); n%10 == 1 { // nine more at once, one later
 					for i := range 9 {
 						observe(t, s, record(fmt.Sprint(n+i)))
 					}
-					line := append(mustJSON(t, Entry{Record: *record(fmt.Sprint(n + 9))}), '\n')
-					appendText(t, filepath.Join(dir, recordsFile), string(line[:30]))
-					time.AfterFunc(poll/2, func() { appendText(t, filepath.Join(dir, recordsFile), string(line[30:])) })
+					time.AfterFunc(poll/2, func() { s.Observe(ctx, record(fmt.Sprint(n+9))) })
 				}
 			}
 			if ctx.Err() != nil || !slices.Equal(got, want) {
@@ -220,14 +215,9 @@ func TestIDs(t *testing.T) {
 	if ids, err := IDs(filepath.Join(dir, "absent")); len(ids) != 0 || err != nil {
 		t.Errorf("of no log: %v, %v", ids, err)
 	}
-	long := strings.Repeat("x", 2<<20)
-	text := `{"id":"c","time":"2026-11-20T00:00:00Z"}` + "\n" +
-		`{"id":"a","time":"2026-11-20T00:00:00Z","text":"` + long + `{\"id\":\"inner\""}` + "\n" +
-		"\n{\"other\":1}\n{\"id\":\"open\n" +
-		`{"id":"a","late":true}` + "\n" + `{"id":"b\"\\"}`
-	if err := os.WriteFile(filepath.Join(dir, "records.jsonl"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	long := strings.Repeat("x", 1<<19)
+	putLines(t, dir, `{"id":"c","time":"2026-11-20T00:00:00Z"}`, `{"id":"a","time":"2026-11-20T00:00:00Z","text":"`+long+`{\"id\":\"inner\""}`,
+		"\n\n{\"other\":1}\n{\"id\":\"open", `{"id":"a","late":true}`, `{"id":"b\"\\"}`)
 	ids, err := IDs(dir)
 	if want := []string{"a", `b"\`, "c"}; !slices.Equal(ids, want) || err != nil {
 		t.Errorf("IDs = %q, %v, want %q", ids, err, want)

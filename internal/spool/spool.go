@@ -34,6 +34,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/files"
+	"github.com/grapnel-dev/grapnel/internal/journal"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
@@ -75,9 +76,9 @@ func (m *Mode) UnmarshalText(text []byte) error {
 type Options struct {
 	Records   Mode          // how much of events is stored
 	MaxInput  int           // maximum bytes of a masked event; 0 = 16 KiB
-	MaxSize   int64         // bytes after which records.jsonl is renamed; 0 = 16 MiB
-	KeepFiles int           // number of renamed files that are kept; 0 = 8
-	MaxAge    time.Duration // files with only older Records are removed at the next rotation; 0 = 30 days
+	MaxSize   int64         // bytes after which a segment of the log is closed; 0 = 16 MiB
+	KeepFiles int           // number of closed segments that are kept; 0 = 8
+	MaxAge    time.Duration // segments with only older Records are removed when a new one begins; 0 = 30 days
 	Edit      Edit          // changes Records before they are stored; nil = no changes
 	Sync      bool          // flush every line to the disk
 }
@@ -91,7 +92,7 @@ type Edit func(raw []byte, event bool) ([]byte, error)
 // Keep sets the options Records, Edit and Sync, for callers that know them only after Open. It
 // must not be called concurrently with other methods.
 func (s *Spool) Keep(records Mode, edit Edit, sync bool) {
-	s.opts.Records, s.opts.Edit, s.opts.Sync = records, edit, sync
+	s.opts.Records, s.opts.Edit, s.opts.Sync, s.records.Sync = records, edit, sync, sync
 }
 
 // maxLine is the maximum size of a line in bytes. A larger event goes to a side file.
@@ -99,11 +100,9 @@ const maxLine = 64 << 10
 
 // The files of a spool. The files of the drain are in pending.go.
 const (
-	recordsFile   = "records.jsonl"
-	recordsPrefix = "records-" // followed by the time of the rename
-	recordsSuffix = ".jsonl"
-	recordsLock   = "records.lock"
-	sideDir       = "side"
+	journalDir = "journal" // the Records
+	pruneLock  = "prune.lock"
+	sideDir    = "side"
 )
 
 // A Spool writes to files in one directory. It is safe for concurrent use.
@@ -112,10 +111,12 @@ type Spool struct {
 	opts Options
 	also func(string) string
 
+	records journal.Writer
+
 	mu      sync.Mutex
-	records *os.File // open for appending; nil = not yet
-	err     error    // the first error
-	lost    int      // number of Records and calls of Run that were lost
+	checked bool  // the directory is private
+	err     error // the first error
+	lost    int   // number of Records and calls of Run that were lost
 	queued  bool
 }
 
@@ -146,6 +147,7 @@ func Open(dir string, opts *Options) (*Spool, error) {
 	if s.opts.MaxAge <= 0 {
 		s.opts.MaxAge = 30 * 24 * time.Hour
 	}
+	s.records = journal.Writer{Dir: s.path(journalDir), MaxSize: s.opts.MaxSize, MaxAge: s.opts.MaxAge / 4, Sync: s.opts.Sync}
 	return s, nil
 }
 
@@ -163,16 +165,7 @@ func (s *Spool) Err() error {
 }
 
 // Close closes the open files. The Spool can be used again.
-func (s *Spool) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.records == nil {
-		return nil
-	}
-	err := s.records.Close()
-	s.records = nil
-	return err
-}
+func (s *Spool) Close() error { return s.records.Close() }
 
 func (s *Spool) fail(err error) {
 	s.mu.Lock()

@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/journal"
 )
 
 // open returns a Spool in a directory that does not exist yet.
@@ -154,11 +156,11 @@ func TestRoundTrip(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" || problems != nil {
 				t.Errorf("Read: %v (-want +got)\n%s", problems, diff)
 			}
-			raw, err := os.ReadFile(filepath.Join(dir, recordsFile))
+			raw, err := os.ReadFile(logFile(dir))
 			if err != nil || strings.Count(string(raw), "\n") != len(recs) || !strings.Contains(string(raw), "No <ls> here.") {
 				t.Errorf("the file is not one line for each Record without HTML escapes: %v\n%s", err, raw)
 			}
-			if !strings.HasPrefix(string(raw), `{"id":"a","time":"`) {
+			if _, first, _ := strings.Cut(string(raw), "\n"); !strings.HasPrefix(first, `{"id":"a","time":"`) {
 				t.Errorf("a line begins %.40s, want id and time first", raw)
 			}
 		})
@@ -181,7 +183,7 @@ func TestModes(t *testing.T) {
 	line := func(mode Mode) string {
 		s, dir := open(t, &Options{Records: mode})
 		observe(t, s, rec)
-		raw, err := os.ReadFile(filepath.Join(dir, recordsFile))
+		raw, err := os.ReadFile(logFile(dir))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -230,7 +232,7 @@ func TestLimits(t *testing.T) {
 	for _, opts := range []Options{{}, {MaxInput: 1 << 30}, {MaxInput: 1}} {
 		s, dir := open(t, &opts)
 		observe(t, s, rec)
-		raw, err := os.ReadFile(filepath.Join(dir, recordsFile))
+		raw, err := os.ReadFile(logFile(dir))
 		if err != nil || len(raw) > maxLine {
 			t.Errorf("with %+v a line has %d bytes, %v, want %d at most", opts, len(raw), err, maxLine)
 		}
@@ -246,7 +248,7 @@ func TestSideFile(t *testing.T) {
 	rec := record("a")
 	rec.Input.Tool.Content = rep("x", 100<<10)
 	observe(t, s, rec, rec)
-	lines, err := os.ReadFile(filepath.Join(dir, recordsFile))
+	lines, err := os.ReadFile(logFile(dir))
 	if err != nil || len(lines) > 2000 {
 		t.Fatalf("%d bytes of lines, %v, want the event elsewhere", len(lines), err)
 	}
@@ -273,11 +275,11 @@ func TestSideFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, problems := read(t, dir)
-		if len(got) != 2 || got[0].Input != nil || len(problems) != 2 || !strings.Contains(problems[1].Error(), recordsFile+":2:") {
+		if len(got) != 2 || got[0].Input != nil || len(problems) != 2 || !strings.Contains(problems[1].Error(), "00000001.jsonl: cannot read the event") {
 			t.Errorf("%s: %d entries, %v, want the Records without their events, and why", name, len(got), problems)
 		}
 	}
-	if err := readAside(dir, "../../records.jsonl", new(grapnel.Event)); err == nil {
+	if err := readAside(dir, "../../journal/00000001.jsonl", new(grapnel.Event)); err == nil {
 		t.Error("a digest that is a path was read")
 	}
 }
@@ -365,7 +367,8 @@ func TestRefusedPlaces(t *testing.T) {
 		}, "not a directory"},
 		"file is a link": {func(t *testing.T, dir string) {
 			mkdir(t, dir, 0o700)
-			for _, name := range []string{recordsFile, pendingFile} {
+			mkdir(t, filepath.Join(dir, journalDir), 0o700)
+			for _, name := range []string{logFile(""), pendingFile} {
 				if err := os.Symlink(filepath.Join(t.TempDir(), "elsewhere"), filepath.Join(dir, name)); err != nil {
 					t.Fatal(err)
 				}
@@ -373,7 +376,8 @@ func TestRefusedPlaces(t *testing.T) {
 		}, "symbolic link"},
 		"file is a directory": {func(t *testing.T, dir string) {
 			mkdir(t, dir, 0o700)
-			mkdir(t, filepath.Join(dir, recordsFile), 0o700)
+			mkdir(t, filepath.Join(dir, journalDir), 0o700)
+			mkdir(t, logFile(dir), 0o700)
 			mkdir(t, filepath.Join(dir, pendingFile), 0o700)
 		}, "directory"},
 		"of somebody else": {func(t *testing.T, dir string) {
@@ -472,23 +476,38 @@ func wantAll(t *testing.T, dir string, names, count int) {
 	}
 }
 
-// aged creates a file that was rotated at a time, with one Record of that time, and a side file
-// of the same age that only this Record names.
-func aged(t *testing.T, dir string, at time.Time) (name, side string) {
+// putLines appends lines to a log: a Record with its checksum, and what begins with a newline as it is.
+func putLines(t testing.TB, dir string, lines ...string) {
 	t.Helper()
-	name = filepath.Join(dir, recordsPrefix+at.UTC().Format(asideFormat)+recordsSuffix)
-	rec := record("old")
-	rec.Time, rec.Input = at.UTC(), nil
-	if err := os.WriteFile(name, append(mustJSON(t, rec), '\n'), 0o600); err != nil {
-		t.Fatal(err)
+	w := journal.Writer{Dir: filepath.Join(dir, journalDir), MaxSize: 1 << 30}
+	defer w.Close()
+	for _, line := range lines {
+		if strings.HasPrefix(line, "\n") {
+			if !exists(logFile(dir)) {
+				if _, err := w.Next(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			appendText(t, logFile(dir), line)
+		} else if _, err := w.Append([]byte(line)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	side = filepath.Join(dir, sideDir, fmt.Sprintf("%064x.json", at.Unix()))
-	if err := errors.Join(os.MkdirAll(filepath.Dir(side), 0o700), os.WriteFile(side, nil, 0o600), os.Chtimes(side, at, at)); err != nil {
-		t.Fatal(err)
-	}
-	return name, side
 }
 
+// endLog closes the newest segment of a log.
+func endLog(t testing.TB, dir string) {
+	t.Helper()
+	l := openLog(t, dir)
+	if err := l.End(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// logFile returns the name of the first segment of a log.
+func logFile(dir string) string { return filepath.Join(dir, journalDir, "00000001.jsonl") }
+
+// exists reports whether a file exists.
 func exists(name string) bool {
 	_, err := os.Lstat(name)
 	return err == nil
@@ -499,53 +518,38 @@ func TestPrune(t *testing.T) {
 	const day = 24 * time.Hour
 	tests := map[string]struct {
 		opts Options
-		kept []bool // of files that were rotated 40, 20, 10, 1 days ago
+		kept []bool // of segments that were closed 40, 20, 10, 1 days ago
 	}{
 		"by age":    {Options{MaxSize: 1}, []bool{false, true, true, true}},
 		"by number": {Options{MaxSize: 1, KeepFiles: 3}, []bool{false, false, true, true}},
 		"by both":   {Options{MaxSize: 1, KeepFiles: 4, MaxAge: 5 * day}, []bool{false, false, false, true}},
-		"not yet":   {Options{MaxAge: 30 * day}, []bool{true, true, true, true}}, // no file to rotate
+		"not yet":   {Options{MaxAge: 30 * day}, []bool{true, true, true, true}}, // no segment begins
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, dir := open(t, &tt.opts)
-			observe(t, s, record("a"))
 			now := time.Now()
-			var files, sides []string
-			for _, days := range []time.Duration{40, 20, 10, 1} {
-				f, side := aged(t, dir, now.Add(-days*day))
-				files, sides = append(files, f), append(sides, side)
+			var segments []string
+			for i, days := range []time.Duration{40, 20, 10, 1} {
+				putLines(t, dir, fmt.Sprintf(`{"id":"%d","time":"2026-03-04T05:06:07Z"}`, i))
+				endLog(t, dir)
+				name := filepath.Join(dir, journalDir, fmt.Sprintf("%08d.jsonl", i+1))
+				if err := os.Chtimes(name, now, now.Add(-days*day)); err != nil {
+					t.Fatal(err)
+				}
+				segments = append(segments, name)
 			}
-			observe(t, s, record("b"))
+			observe(t, s, record("a")) // into the open segment
 			for i, want := range tt.kept {
-				if exists(files[i]) != want || exists(sides[i]) != want {
-					t.Errorf("%s is there: %v, its side file: %v, want %v", filepath.Base(files[i]), exists(files[i]), exists(sides[i]), want)
+				if exists(segments[i]) != want {
+					t.Errorf("%s is there: %v, want %v", filepath.Base(segments[i]), exists(segments[i]), want)
 				}
 			}
-			for _, id := range []string{"a", "b"} {
-				entries, _ := read(t, dir)
-				if !strings.Contains(fmt.Sprint(entries), "{{"+id+" ") {
-					t.Errorf("record %s is gone", id)
-				}
+			if entries, _ := read(t, dir); !strings.Contains(fmt.Sprint(entries), "{{a ") {
+				t.Error("record a is gone")
 			}
 		})
-	}
-}
-
-// If there are few events, files are rotated by age. Otherwise old Records would stay.
-func TestRotateByAge(t *testing.T) {
-	t.Parallel()
-	s, dir := open(t, nil)
-	rec := record("old")
-	rec.Time = time.Now().Add(-8 * 24 * time.Hour)
-	observe(t, s, rec, record("new"))
-	aside, err := asideFiles(dir)
-	if err != nil || len(aside) != 1 {
-		t.Fatalf("files put aside: %v, %v, want the one with the old record", aside, err)
-	}
-	if entries, problems := read(t, dir); len(entries) != 2 || entries[0].ID != "old" || problems != nil {
-		t.Errorf("Read = %v, %v, want old, new", entries, problems)
 	}
 }
 
@@ -607,15 +611,17 @@ func TestLine(t *testing.T) {
 	t.Parallel()
 	s, dir := open(t, &Options{Records: Metadata})
 	observe(t, s, record("a"))
-	raw, err := os.ReadFile(filepath.Join(dir, recordsFile))
+	raw, err := os.ReadFile(logFile(dir))
 	if err != nil {
 		t.Fatal(err)
 	}
+	_, raw, _ = bytes.Cut(raw, []byte{'\n'}) // behind the header of the segment
 	var got map[string]any
 	if err := json.Unmarshal(raw, &got); err != nil {
 		t.Fatal(err)
 	}
 	delete(got, "time")
+	delete(got, "crc")
 	want := map[string]any{
 		"id": "a", "agent": "claude-code", "session": "s1", "event": "tool.before", "tool": "Bash", "decision": "block", "would": "ask",
 		"hooks":   []any{map[string]any{"name": "no-ls", "source": "user", "decision": "block", "cause": "decision", "ms": 0.25}},
