@@ -134,6 +134,9 @@ func (w *Writer) open(number int) error {
 		return errors.Join(fmt.Errorf("%s: %w", f.Name(), err), f.Close())
 	}
 	w.file, w.number, w.begun = f, number, h.Time
+	if w.Sync { // a flushed line is safe only if the name of its file is
+		return files.FlushDir(w.Dir)
+	}
 	return nil
 }
 
@@ -202,10 +205,7 @@ func (w *Writer) create(number int) (err error) {
 			err = gone
 		}
 	}()
-	_, err = f.Write(header{version, key, time.Now().UTC()}.line())
-	if err == nil {
-		err = files.Flush(f)
-	}
+	_, err = f.Write(header{Version: version, Key: key, Time: time.Now().UTC()}.line())
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
@@ -218,8 +218,7 @@ func (w *Writer) create(number int) (err error) {
 		return err
 	}
 	step("linked")
-	// Lines in the segment can be on disk only if its name is.
-	return files.FlushDir(w.Dir)
+	return nil
 }
 
 // write writes a line to the open segment, unless the segment has a successor.

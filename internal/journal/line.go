@@ -54,6 +54,8 @@ type header struct {
 	Version int       `json:"journal"`
 	Key     string    `json:"key"`  // random
 	Time    time.Time `json:"time"` // when the segment was made
+
+	length int // of the line
 }
 
 func (h header) line() []byte {

@@ -141,6 +141,7 @@ func headerOf(f *os.File) (h header, err error) {
 	if raw, err := opened(first); err != nil || json.Unmarshal(raw, &h) != nil || h.Key == "" {
 		return header{Version: version, Key: "damaged-" + files.Digest(first)}, nil
 	}
+	h.length = len(first)
 	if h.Version != version {
 		return h, fmt.Errorf("it has version %d of the journal, and this program knows %d", h.Version, version)
 	}
@@ -178,6 +179,9 @@ func (s *Segment) Ended() (time.Time, error) {
 
 // Closed reports whether the content is final, as of the last Refresh.
 func (s *Segment) Closed() bool { return s.closed }
+
+// Begin returns the offset behind the header: a segment of this size has no lines.
+func (s *Segment) Begin() int64 { return int64(s.head.length) }
 
 // Size returns the current size in bytes.
 func (s *Segment) Size() (int64, error) {

@@ -37,7 +37,7 @@ type Log struct {
 // OpenLog finds the segments of a log, and keeps them open until Close. A segment that has only Records from
 // before a time is left out; the zero time means all. A missing directory has none.
 func OpenLog(dir string, since time.Time) (*Log, error) {
-	log, err := journal.Open(filepath.Join(dir, journalDir), since)
+	log, err := journal.Open(filepath.Join(dir, JournalDir), since)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the log: %w", err)
 	}
@@ -70,7 +70,7 @@ func (l *Log) Close() error { return l.log.Close() }
 
 // End closes the newest segment, unless a process is writing to it.
 func (l *Log) End() error {
-	w := journal.Writer{Dir: filepath.Join(l.dir, journalDir)}
+	w := journal.Writer{Dir: filepath.Join(l.dir, JournalDir)}
 	_, err := w.Next()
 	return errors.Join(err, w.Close())
 }
@@ -92,6 +92,9 @@ func (f *LogFile) Closed() bool { return f.segment.Closed() }
 
 // Begun returns when the segment was made.
 func (f *LogFile) Begun() time.Time { return f.segment.Begun() }
+
+// Begin returns the size of a segment without lines.
+func (f *LogFile) Begin() int64 { return f.segment.Begin() }
 
 // Size returns the current size in bytes.
 func (f *LogFile) Size() (int64, error) { return f.segment.Size() }
@@ -221,6 +224,9 @@ func (e busy) Error() string { return string(e) }
 // process has the lock.
 func LockIntake(dir string) (io.Closer, error) {
 	err := files.PrivateDir(dir)
+	if err == nil {
+		err = files.PrivateDir(filepath.Join(dir, JournalDir)) // so that the caller can watch it
+	}
 	var lock *files.Lock
 	if err == nil {
 		lock, err = take(filepath.Join(dir, takeLock))

@@ -117,7 +117,7 @@ func ReserveLosses(dir string) error {
 // or nil. It changes nothing. For a missing directory it checks the directory above. It does not look at the newest segment,
 // because without write access a new one begins.
 func Unwritable(dir string) error {
-	for dir = filepath.Join(dir, journalDir); ; {
+	for dir = filepath.Join(dir, JournalDir); ; {
 		err := access(dir, true)
 		if above := filepath.Dir(dir); errors.Is(err, os.ErrNotExist) && above != dir {
 			dir = above

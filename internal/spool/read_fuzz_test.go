@@ -36,7 +36,7 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte(`{"id":"a","time":"2026-03-04T05:06:07Z","late":true,"hooks":[{"name":"x","ms":1e9,"error":"no"}],"input":7}`))
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, log []byte) {
-		put(t, dir, filepath.Join(journalDir, "00000001.jsonl"), log)
+		put(t, dir, filepath.Join(JournalDir, "00000001.jsonl"), log)
 		before, problems := read(t, dir)
 		for _, err := range problems {
 			if errors.Is(err, os.ErrNotExist) {
@@ -62,7 +62,7 @@ func FuzzRead(f *testing.F) {
 		if len(after) != len(before)+1 || after[len(after)-1].ID != "behind" {
 			t.Fatalf("behind %q a Record is not found: %d Records, before it %d", log, len(after), len(before))
 		}
-		if err := os.RemoveAll(filepath.Join(dir, journalDir)); err != nil { // a log with a damaged header goes on in another segment
+		if err := os.RemoveAll(filepath.Join(dir, JournalDir)); err != nil { // a log with a damaged header goes on in another segment
 			t.Fatal(err)
 		}
 	})
@@ -80,7 +80,7 @@ func FuzzDrain(f *testing.F) {
 		put(t, dir, takenFile, taken)
 		put(t, dir, pendingFile, pending)
 		put(t, dir, takenDone, note)
-		_ = os.RemoveAll(filepath.Join(dir, journalDir))
+		_ = os.RemoveAll(filepath.Join(dir, JournalDir))
 		s, err := Open(dir, nil)
 		if err != nil {
 			t.Fatal(err)

@@ -70,7 +70,7 @@ func (s *Spool) prune(now time.Time) error {
 		return err
 	}
 	defer lock.Close()
-	log, err := journal.Open(s.path(journalDir), time.Time{})
+	log, err := journal.Open(s.path(JournalDir), time.Time{})
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func readAside(dir, sum string, v any) error {
 // any remaining file is unknown, all side files stay.
 func (s *Spool) sweep() error {
 	oldest := time.Now()
-	log, err := journal.Open(s.path(journalDir), time.Time{})
+	log, err := journal.Open(s.path(JournalDir), time.Time{})
 	if err != nil {
 		return err
 	}

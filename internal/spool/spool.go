@@ -98,11 +98,13 @@ func (s *Spool) Keep(records Mode, edit Edit, sync bool) {
 // maxLine is the maximum size of a line in bytes. A larger event goes to a side file.
 const maxLine = 64 << 10
 
+// JournalDir is the directory of the Records in a spool.
+const JournalDir = "journal"
+
 // The files of a spool. The files of the drain are in pending.go.
 const (
-	journalDir = "journal" // the Records
-	pruneLock  = "prune.lock"
-	sideDir    = "side"
+	pruneLock = "prune.lock"
+	sideDir   = "side"
 )
 
 // A Spool writes to files in one directory. It is safe for concurrent use.
@@ -147,7 +149,7 @@ func Open(dir string, opts *Options) (*Spool, error) {
 	if s.opts.MaxAge <= 0 {
 		s.opts.MaxAge = 30 * 24 * time.Hour
 	}
-	s.records = journal.Writer{Dir: s.path(journalDir), MaxSize: s.opts.MaxSize, MaxAge: s.opts.MaxAge / 4, Sync: s.opts.Sync}
+	s.records = journal.Writer{Dir: s.path(JournalDir), MaxSize: s.opts.MaxSize, MaxAge: s.opts.MaxAge / 4, Sync: s.opts.Sync}
 	return s, nil
 }
 

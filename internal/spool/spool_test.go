@@ -367,7 +367,7 @@ func TestRefusedPlaces(t *testing.T) {
 		}, "not a directory"},
 		"file is a link": {func(t *testing.T, dir string) {
 			mkdir(t, dir, 0o700)
-			mkdir(t, filepath.Join(dir, journalDir), 0o700)
+			mkdir(t, filepath.Join(dir, JournalDir), 0o700)
 			for _, name := range []string{logFile(""), pendingFile} {
 				if err := os.Symlink(filepath.Join(t.TempDir(), "elsewhere"), filepath.Join(dir, name)); err != nil {
 					t.Fatal(err)
@@ -376,7 +376,7 @@ func TestRefusedPlaces(t *testing.T) {
 		}, "symbolic link"},
 		"file is a directory": {func(t *testing.T, dir string) {
 			mkdir(t, dir, 0o700)
-			mkdir(t, filepath.Join(dir, journalDir), 0o700)
+			mkdir(t, filepath.Join(dir, JournalDir), 0o700)
 			mkdir(t, logFile(dir), 0o700)
 			mkdir(t, filepath.Join(dir, pendingFile), 0o700)
 		}, "directory"},
@@ -479,7 +479,7 @@ func wantAll(t *testing.T, dir string, names, count int) {
 // putLines appends lines to a log: a Record with its checksum, and what begins with a newline as it is.
 func putLines(t testing.TB, dir string, lines ...string) {
 	t.Helper()
-	w := journal.Writer{Dir: filepath.Join(dir, journalDir), MaxSize: 1 << 30}
+	w := journal.Writer{Dir: filepath.Join(dir, JournalDir), MaxSize: 1 << 30}
 	defer w.Close()
 	for _, line := range lines {
 		if strings.HasPrefix(line, "\n") {
@@ -505,7 +505,7 @@ func endLog(t testing.TB, dir string) {
 }
 
 // logFile returns the name of the first segment of a log.
-func logFile(dir string) string { return filepath.Join(dir, journalDir, "00000001.jsonl") }
+func logFile(dir string) string { return filepath.Join(dir, JournalDir, "00000001.jsonl") }
 
 // exists reports whether a file exists.
 func exists(name string) bool {
@@ -534,7 +534,7 @@ func TestPrune(t *testing.T) {
 			for i, days := range []time.Duration{40, 20, 10, 1} {
 				putLines(t, dir, fmt.Sprintf(`{"id":"%d","time":"2026-03-04T05:06:07Z"}`, i))
 				endLog(t, dir)
-				name := filepath.Join(dir, journalDir, fmt.Sprintf("%08d.jsonl", i+1))
+				name := filepath.Join(dir, JournalDir, fmt.Sprintf("%08d.jsonl", i+1))
 				if err := os.Chtimes(name, now, now.Add(-days*day)); err != nil {
 					t.Fatal(err)
 				}

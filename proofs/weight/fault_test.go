@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/programs"
+	"github.com/grapnel-dev/grapnel/internal/fault"
 )
 
 // A release build contains no part of package fault, not even the name of a point.

@@ -27,21 +27,15 @@ func (s *Store) Backlog(ctx context.Context, dir string) (b Backlog, err error) 
 		if err != nil {
 			return b, err
 		}
-		key, err := f.Key(false)
+		done, err := s.Mark(ctx, f.Key())
 		if err != nil {
 			return b, err
-		}
-		done := int64(0)
-		if key != "" {
-			if done, err = s.Mark(ctx, key); err != nil {
-				return b, err
-			}
 		}
 		if done >= size {
 			continue
 		}
 		b.Bytes += size - done
-		for line, err := range f.Lines(done, false) {
+		for line, err := range f.Lines(done) {
 			if err != nil {
 				return b, err
 			}

@@ -119,7 +119,7 @@ func (l Log) Count(ctx context.Context, since time.Time) (*stats.Counter, error)
 	if r.store != nil {
 		errs = append(errs, r.store.count(ctx, c, since, r.head))
 	}
-	for k, err := range r.spooled(ctx, true) {
+	for k, err := range r.spooled(ctx) {
 		switch {
 		case err == nil:
 			c.Add(&k.Entry, k.Event)

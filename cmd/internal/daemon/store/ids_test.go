@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -40,7 +39,7 @@ func TestIDs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	appendTo(t, filepath.Join(l.Spool, "records.jsonl"), "{\"id\":\"torn")
+	appendTo(t, segment(l.Spool, 1), "\n{\"id\":\"torn")
 	ids = l.IDs(t.Context())
 	defer ids.Close()
 	for i, want := range []string{"01a20a8b66520", "01a20a8b6652f", "01a20a8b70", "01b0000000", "short"} {

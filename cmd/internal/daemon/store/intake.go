@@ -1,10 +1,12 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"time"
 
 	"github.com/grapnel-dev/grapnel/internal/fault"
@@ -13,14 +15,13 @@ import (
 
 // An Intake copies the lines of a spool into a [Store], each line once.
 //
-// The position in a file is stored in the same commit as its lines, under a key that is computed
-// from the content of the file. Lines are on disk in the spool before the Intake takes them. So
-// an Intake can stop at any moment, also by a power cut: the next one continues after the last
-// line in the store. Torn lines become Records of kind [spool.Torn].
+// The position in a segment is stored in the same commit as its lines, under the key of the segment.
+// Lines are on disk in the spool before the Intake takes them. So an Intake can stop at any moment,
+// also by a power cut: the next one continues after the last line in the store. Torn lines become
+// Records of kind [spool.Torn].
 //
-// The Intake renames the current file when it is large or old. It removes a renamed file after
-// all its lines are in the store and no process writes into it: on Linux it asks the kernel, and
-// on every system the file must stay unchanged for Grace.
+// The Intake closes the open segment when it is large or old. It removes a closed segment after all
+// its lines are in the store.
 //
 // Set the fields before the first call of a method. Only one method may run at a time.
 type Intake struct {
@@ -35,35 +36,26 @@ type Intake struct {
 	// called.
 	Took func(Row)
 
-	// Grace is how long a renamed file must stay unchanged before it is removed; 0 = a minute.
-	Grace time.Duration
-
-	lock  io.Closer
-	still map[string]still // of renamed files, by name
-	step  func(string)     // called at each step, for tests
-}
-
-// still stores since when a file has had its size.
-type still struct {
-	size  int64
-	since time.Time // on the monotonic clock
+	lock io.Closer
+	age  time.Duration // for tests; 0 = endAge
+	step func(string)  // called at each step, for tests
 }
 
 const (
 	batchLines = 256       // lines per commit
 	batchBytes = 1 << 20   // bytes per commit
-	asideSize  = 4 << 20   // size in bytes at which the current file is renamed
-	asideAge   = time.Hour // age of its first Record at which it is renamed too
+	endSize    = 4 << 20   // size in bytes at which the open segment is closed
+	endAge     = time.Hour // age at which it is closed too
 
-	// maxAside is how many renamed files may exist when the Intake renames another. The writers
+	// maxClosed is how many closed segments may exist when the Intake closes another. The writers
 	// remove the oldest if there are more than twice as many.
-	maxAside = 4
+	maxClosed = 4
 )
 
 // Run takes in existing and new lines until ctx is done or the Store is closed. After an error it
 // tries again. If another Intake uses the same spool, Run waits until that one ends.
 func (in *Intake) Run(ctx context.Context) error {
-	w := newWatch(in.Spool, "records")
+	w := newWatch(filepath.Join(in.Spool, spool.JournalDir))
 	defer w.close()
 	defer in.release()
 	var reported string
@@ -149,14 +141,13 @@ func (in *Intake) pass(ctx context.Context) (lines int, err error) {
 		return 0, err
 	}
 	defer log.Close()
-	before, aside := in.still, 0
-	in.still = map[string]still{}
 	var errs []error
+	closed := 0
 	for _, f := range log.Files() {
-		if !f.Current() {
-			aside++
+		if f.Closed() {
+			closed++
 		}
-		n, err := in.file(ctx, f, before, aside)
+		n, err := in.file(ctx, log, f, closed)
 		lines += n
 		if err != nil {
 			errs = append(errs, err)
@@ -168,40 +159,25 @@ func (in *Intake) pass(ctx context.Context) (lines int, err error) {
 	return lines, errors.Join(errs...)
 }
 
-// file takes in one file. Then it removes or renames the file, if that is due.
-func (in *Intake) file(ctx context.Context, f *spool.LogFile, before map[string]still, aside int) (lines int, err error) {
+// file takes in one segment. Then it removes or closes the segment, if that is due.
+func (in *Intake) file(ctx context.Context, log *spool.Log, f *spool.LogFile, closed int) (lines int, err error) {
 	size, err := f.Size()
 	if err != nil {
 		return 0, err
 	}
-	calm := false // no process writes into the file any more
-	if !f.Current() {
-		s, ok := before[f.Name()]
-		if !ok || s.size != size {
-			s = still{size, time.Now()}
-		}
-		in.still[f.Name()] = s
-		calm = time.Since(s.since) >= fault.Less(in.grace())
-	}
-	key, err := f.Key(calm)
+	done, err := in.Store.Mark(ctx, f.Key())
 	if err != nil {
 		return 0, err
 	}
-	var done int64
-	if key != "" {
-		if done, err = in.Store.Mark(ctx, key); err != nil {
-			return 0, err
-		}
-		if done, lines, err = in.take(ctx, f, key, done, size, calm); err != nil {
-			return lines, err
-		}
+	if done, lines, err = in.take(ctx, f, done, size); err != nil {
+		return lines, err
 	}
 	switch {
-	case calm && done == size:
-		err = in.remove(ctx, f, key, size)
-	case f.Current() && key != "" && aside < maxAside && (size >= fault.Less(int64(asideSize)) || time.Since(f.Begun()) > asideAge):
-		err = f.PutAside()
-		in.at("put aside")
+	case f.Closed() && done == size:
+		err = in.remove(ctx, f)
+	case !f.Closed() && closed < maxClosed && size > f.Begin() && (size >= fault.Less(int64(endSize)) || time.Since(f.Begun()) > cmp.Or(in.age, endAge)):
+		err = log.End()
+		in.at("ended")
 	}
 	if errors.Is(err, spool.ErrBusy) {
 		err = nil // the next pass tries again
@@ -209,37 +185,27 @@ func (in *Intake) file(ctx context.Context, f *spool.LogFile, before map[string]
 	return lines, err
 }
 
-func (in *Intake) grace() time.Duration {
-	if in.Grace > 0 {
-		return in.Grace
-	}
-	return time.Minute
-}
-
-// remove removes a file after all its lines are in the store.
-func (in *Intake) remove(ctx context.Context, f *spool.LogFile, key string, size int64) error {
+// remove removes a segment after all its lines are in the store.
+func (in *Intake) remove(ctx context.Context, f *spool.LogFile) error {
 	if err := in.Store.Sync(); err != nil { // until then, the file is the only copy that is surely on disk
 		return err
 	}
-	if err := f.Remove(size); err != nil {
+	if err := f.Remove(); err != nil {
 		return err
 	}
 	in.at("removed")
-	if key == "" {
-		return nil
-	}
-	// If this process is killed here, the mark stays. It cannot match another file.
-	err := in.Store.ForgetMark(ctx, key)
+	// If this process is killed here, the mark stays. It cannot match another segment.
+	err := in.Store.ForgetMark(ctx, f.Key())
 	in.at("forgotten")
 	return err
 }
 
 // take puts the lines after a mark into the store, and returns the new mark.
-func (in *Intake) take(ctx context.Context, f *spool.LogFile, key string, done, size int64, final bool) (mark int64, lines int, err error) {
+func (in *Intake) take(ctx context.Context, f *spool.LogFile, done, size int64) (mark int64, lines int, err error) {
 	if size < done {
 		// The writer that truncated it continues at its end. The earlier lines are in the store.
 		in.note(fmt.Errorf("%s has %d bytes, but %d bytes were read before: another program truncated it", f.Name(), size, done))
-		if err := in.Store.Put(ctx, Item{Mark: &Mark{key, size}}); err != nil {
+		if err := in.Store.Put(ctx, Item{Mark: &Mark{f.Key(), size}}); err != nil {
 			return done, 0, err
 		}
 		done = size
@@ -250,7 +216,7 @@ func (in *Intake) take(ctx context.Context, f *spool.LogFile, key string, done, 
 	var batch []spool.Line
 	bytes := 0
 	put := func() error {
-		if err := in.put(ctx, f, key, batch); err != nil {
+		if err := in.put(ctx, f, batch); err != nil {
 			return err
 		}
 		for _, line := range batch {
@@ -262,7 +228,7 @@ func (in *Intake) take(ctx context.Context, f *spool.LogFile, key string, done, 
 		batch, bytes = batch[:0], 0
 		return nil
 	}
-	for line, err := range f.Lines(done, final) {
+	for line, err := range f.Lines(done) {
 		if err != nil {
 			return done, lines, err
 		}
@@ -282,7 +248,7 @@ func (in *Intake) take(ctx context.Context, f *spool.LogFile, key string, done, 
 }
 
 // put puts lines and the mark after them into the store, in one commit.
-func (in *Intake) put(ctx context.Context, f *spool.LogFile, key string, batch []spool.Line) error {
+func (in *Intake) put(ctx context.Context, f *spool.LogFile, batch []spool.Line) error {
 	items := make([]Item, 0, len(batch)+1)
 	for i := range batch {
 		if batch[i].Text == nil {
@@ -294,7 +260,7 @@ func (in *Intake) put(ctx context.Context, f *spool.LogFile, key string, batch [
 		}
 		items = append(items, Item{Line: text})
 	}
-	items = append(items, Item{Mark: &Mark{key, batch[len(batch)-1].End}})
+	items = append(items, Item{Mark: &Mark{f.Key(), batch[len(batch)-1].End}})
 	in.at("read")
 	if err := f.Flush(); err != nil {
 		return err

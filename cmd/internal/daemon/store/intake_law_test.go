@@ -4,6 +4,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -41,14 +42,7 @@ func TestIntakeLaw(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer w.Close()
-		current := filepath.Join(l.Spool, "records.jsonl")
 		var want []string
-		var held []*os.File // of writers that still have a renamed file open
-		defer func() {
-			for _, f := range held {
-				_ = f.Close()
-			}
-		}()
 		next := func() spool.Entry {
 			e := fresh(fmt.Sprintf("r%03d", len(want)))
 			want = append(want, e.ID)
@@ -59,17 +53,21 @@ func TestIntakeLaw(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		raw := func(text string) {
-			fail(os.MkdirAll(l.Spool, 0o700))
-			f, err := os.OpenFile(current, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		raw := func(text string) { // into the newest segment
+			log, err := spool.OpenLog(l.Spool, time.Time{})
+			fail(err)
+			files := log.Files()
+			fail(log.Close())
+			if len(files) == 0 {
+				return
+			}
+			f, err := os.OpenFile(filepath.Join(l.Spool, "journal", files[len(files)-1].Name()), os.O_APPEND|os.O_WRONLY, 0o600)
 			fail(err)
 			_, err = f.WriteString(text)
-			fail(err)
-			fail(f.Close())
+			fail(errors.Join(err, f.Close()))
 		}
-		asides := 0
 		pass := func(stopAt int) {
-			in := &Intake{Spool: l.Spool, Store: s, Grace: time.Nanosecond}
+			in := &Intake{Spool: l.Spool, Store: s, age: 1}
 			defer in.release()
 			defer func() {
 				if r := recover(); r != nil && r != (stop{}) {
@@ -96,27 +94,10 @@ func TestIntakeLaw(t *testing.T) {
 			"tear": func(t *rapid.T) {
 				raw(rapid.SampledFrom([]string{"{torn", "\n", "\n\n{}\n", "\x00\x00\x00", `{"id":"`}).Draw(t, "text"))
 			},
-			"glue": func(t *rapid.T) { raw(string(lineOf(next()))) }, // directly after the existing text
-			"aside": func(*rapid.T) {
-				f, err := os.OpenFile(current, os.O_APPEND|os.O_WRONLY, 0)
-				if err != nil {
-					return
-				}
-				held = append(held, f)
-				asides++
-				fail(os.Rename(current, filepath.Join(l.Spool, fmt.Sprintf("records-20260304T050607.%09dZ.jsonl", asides))))
-			},
-			"late": func(t *rapid.T) { // into a file that was put aside, as a complete line, like a slow writer
-				if len(held) > 0 {
-					_, err := held[0].WriteString("\n" + string(lineOf(next())))
-					fail(err)
-				}
-			},
-			"let go": func(*rapid.T) {
-				if len(held) > 0 {
-					fail(held[0].Close())
-					held = held[1:]
-				}
+			"end": func(*rapid.T) {
+				log, err := spool.OpenLog(l.Spool, time.Time{})
+				fail(err)
+				fail(errors.Join(log.End(), log.Close()))
 			},
 			"pass": func(*rapid.T) { pass(0) },
 			"stop": func(t *rapid.T) { pass(rapid.IntRange(1, 8).Draw(t, "step")) },
@@ -133,10 +114,6 @@ func TestIntakeLaw(t *testing.T) {
 				}
 			},
 		})
-		for _, f := range held {
-			_ = f.Close()
-		}
-		held = nil
 		for range 3 {
 			pass(0)
 		}

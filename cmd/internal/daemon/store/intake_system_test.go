@@ -30,7 +30,7 @@ func TestIntakeChild(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := writer(t, spoolDir, &spool.Options{MaxAge: 1 << 62})
-	in := &Intake{Spool: spoolDir, Store: s, Grace: time.Nanosecond}
+	in := &Intake{Spool: spoolDir, Store: s, age: 1}
 	steps := 0
 	in.step = func(string) {
 		if steps++; steps == n {
@@ -100,7 +100,7 @@ func TestIntakeKilled(t *testing.T) {
 		}
 	}
 	s := openTest(t, storeDir, nil)
-	in := &Intake{Spool: spoolDir, Store: s, Grace: time.Nanosecond}
+	in := &Intake{Spool: spoolDir, Store: s, age: 1}
 	for range 5 {
 		once(t, in)
 	}

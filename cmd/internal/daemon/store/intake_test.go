@@ -1,12 +1,12 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/grapnel-dev/grapnel/internal/journal"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/internal/testhelp/await"
 )
@@ -101,10 +102,25 @@ func patient(once func(context.Context) (int, error)) (n int, err error) {
 	return n, err
 }
 
-// spoolFiles returns the names of the files with Records.
+// segment returns the name of a segment of a spool.
+func segment(dir string, number int) string {
+	return filepath.Join(dir, "journal", fmt.Sprintf("%08d.jsonl", number))
+}
+
+// putLine appends a line to a spool as it is, with its checksum.
+func putLine(t testing.TB, dir string, line []byte) {
+	t.Helper()
+	w := journal.Writer{Dir: filepath.Join(dir, "journal"), MaxAge: 1 << 62}
+	defer w.Close()
+	if _, err := w.Append(bytes.TrimSuffix(line, []byte{'\n'})); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// spoolFiles returns the names of the segments of a spool.
 func spoolFiles(t testing.TB, dir string) []string {
 	t.Helper()
-	names, err := filepath.Glob(filepath.Join(dir, "records*.jsonl"))
+	names, err := filepath.Glob(filepath.Join(dir, "journal", "*.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +141,7 @@ func TestIntake(t *testing.T) {
 	t.Parallel()
 	spoolDir, storeDir := places(t.TempDir())
 	s := openTest(t, storeDir, nil)
-	in := &Intake{Spool: spoolDir, Store: s, Grace: time.Hour}
+	in := &Intake{Spool: spoolDir, Store: s}
 	if n := once(t, in); n != 0 {
 		t.Errorf("of nothing, %d lines were taken", n)
 	}
@@ -138,12 +154,11 @@ func TestIntake(t *testing.T) {
 		t.Errorf("%d lines were taken again", n)
 	}
 	write(t, w, "c")
-	name := filepath.Join(spoolDir, "records.jsonl")
-	appendTo(t, name, `{"id":"to`)
+	appendTo(t, segment(spoolDir, 1), "\n{\"id\":\"to")
 	once(t, in)
 	wantIDs(t, s.Reader, "a", "b", "c") // the rest of the line may come later
 	write(t, w, "d")
-	appendTo(t, name, "\n\n")
+	appendTo(t, segment(spoolDir, 1), "\n\n")
 	once(t, in)
 	once(t, in)
 	wantIDs(t, s.Reader, "a", "b", "c", "torn", "d")
@@ -156,92 +171,53 @@ func TestIntake(t *testing.T) {
 	}
 }
 
-// No Record is lost when a writer renames the file, keeps a renamed file open, or writes into it
-// late.
-func TestIntakeFilesMove(t *testing.T) {
+// No Record is lost when a writer closes a segment. A closed one is removed after it was taken in.
+func TestIntakeSegments(t *testing.T) {
 	t.Parallel()
 	spoolDir, storeDir := places(t.TempDir())
 	s := openTest(t, storeDir, nil)
-	in := &Intake{Spool: spoolDir, Store: s, Grace: time.Nanosecond}
-	w := writer(t, spoolDir, nil)
-	write(t, w, "a")
-	once(t, in)
-	current := filepath.Join(spoolDir, "records.jsonl")
-	aside := filepath.Join(spoolDir, "records-20260304T050607.000000000Z.jsonl")
-	late, err := os.OpenFile(current, os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer late.Close()
-	if err := os.Rename(current, aside); err != nil {
-		t.Skipf("a file that is open cannot be renamed here: %v", err)
-	}
-	write(t, w, "b")
-	once(t, in)
-	once(t, in)
-	if _, err := os.Stat(aside); err != nil && runtime.GOOS == "linux" {
-		t.Errorf("a file that somebody writes into is gone: %v", err)
-	}
-	if runtime.GOOS == "linux" {
-		if _, err := late.Write(lineOf(fresh("late"))); err != nil {
-			t.Fatal(err)
+	in := &Intake{Spool: spoolDir, Store: s}
+	w := writer(t, spoolDir, &spool.Options{MaxSize: 1})
+	var want []string
+	for i := range 12 {
+		want = append(want, fmt.Sprint("r", i))
+		write(t, w, want[i])
+		if i%5 == 4 {
+			once(t, in)
+			wantIDs(t, s.Reader, want...)
+			if got := spoolFiles(t, spoolDir); len(got) != 1 {
+				t.Errorf("segments are %q, want only the open one", got)
+			}
 		}
-		once(t, in)
-		wantIDs(t, s.Reader, "a", "b", "late")
 	}
-	_ = late.Close()
-	for range 3 {
-		once(t, in)
-	}
-	if got := spoolFiles(t, spoolDir); !slices.Equal(got, []string{"records.jsonl"}) {
-		t.Errorf("files are %q, want only the current one", got)
-	}
-	if n, err := s.Mark(context.Background(), "x"); n != 0 || err != nil {
-		t.Errorf("Mark of an unknown file: %d, %v", n, err)
-	}
+	once(t, in)
+	wantIDs(t, s.Reader, want...)
 	marks := 0
-	err = s.read(context.Background(), func(v *view) error {
+	err := s.read(context.Background(), func(v *view) error {
 		_, err := v.row("SELECT count(*) FROM mark", nil, &marks)
 		return err
 	})
 	if err != nil || marks != 1 {
-		t.Errorf("%d marks are left, %v; want that of the current file", marks, err)
+		t.Errorf("%d marks are left, %v; want that of the open segment", marks, err)
 	}
 }
 
-// The same content under the same name is not read again; another file with the same name is.
+// Another segment with the same name is read from its beginning.
 func TestIntakeFileReplaced(t *testing.T) {
 	t.Parallel()
 	spoolDir, storeDir := places(t.TempDir())
 	s := openTest(t, storeDir, nil)
-	in := &Intake{Spool: spoolDir, Store: s, Grace: time.Hour}
-	name := filepath.Join(spoolDir, "records.jsonl")
+	in := &Intake{Spool: spoolDir, Store: s}
+	name := segment(spoolDir, 1)
 	write(t, writer(t, spoolDir, nil), "a", "b")
 	once(t, in)
-	data, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(spoolDir, "records-20260304T050607.000000000Z.jsonl"), data, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if n := once(t, in); n != 0 {
-		t.Errorf("of a copy, %d lines were taken", n)
-	}
-	var first int64 // end of the first line
 	replace := func(ids ...string) {
 		t.Helper()
-		var text []byte
-		for i, id := range ids {
-			if text = append(text, lineOf(fresh(id))...); i == 0 {
-				first = int64(len(text))
-			}
-		}
-		if err := os.WriteFile(name+".new", text, 0o600); err != nil {
+		if err := os.Remove(name); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Rename(name+".new", name); err != nil {
-			t.Fatal(err)
+		for _, id := range ids {
+			putLine(t, spoolDir, lineOf(fresh(id)))
 		}
 	}
 	replace("c") // shorter than before
@@ -253,11 +229,15 @@ func TestIntakeFileReplaced(t *testing.T) {
 	// If the file is truncated, later lines are taken in, and earlier lines are not repeated.
 	var noted []string
 	in.Note = func(err error) { noted = append(noted, err.Error()) }
-	if err := os.Truncate(name, first); err != nil {
+	size, err := os.Stat(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(name, size.Size()/2); err != nil {
 		t.Fatal(err)
 	}
 	once(t, in)
-	appendTo(t, name, string(lineOf(fresh("g"))))
+	putLine(t, spoolDir, lineOf(fresh("g")))
 	once(t, in)
 	wantIDs(t, s.Reader, "a", "b", "c", "d", "e", "f", "g")
 	if len(noted) != 1 || !strings.Contains(noted[0], "another program truncated it") {
@@ -270,9 +250,9 @@ func TestIntakeRepeated(t *testing.T) {
 	t.Parallel()
 	spoolDir, storeDir := places(t.TempDir())
 	s := openTest(t, storeDir, nil)
-	in := &Intake{Spool: spoolDir, Store: s, Grace: time.Hour}
+	in := &Intake{Spool: spoolDir, Store: s}
 	write(t, writer(t, spoolDir, nil), "a", "b")
-	appendTo(t, filepath.Join(spoolDir, "records.jsonl"), "torn\n")
+	appendTo(t, segment(spoolDir, 1), "\ntorn\n")
 	once(t, in)
 	if err := s.write(context.Background(), 0, func(c *change) error { return c.run("DELETE FROM mark") }); err != nil {
 		t.Fatal(err)
@@ -280,7 +260,7 @@ func TestIntakeRepeated(t *testing.T) {
 	once(t, in)
 	wantIDs(t, s.Reader, "a", "b", "torn")
 	again := openTest(t, storeDir+"2", nil)
-	once(t, &Intake{Spool: spoolDir, Store: again, Grace: time.Hour})
+	once(t, &Intake{Spool: spoolDir, Store: again})
 	wantIDs(t, again.Reader, "a", "b", "torn")
 }
 
@@ -301,39 +281,25 @@ func TestIntakeLock(t *testing.T) {
 	once(t, in)
 }
 
-// A file is put aside when it is old or large. Only a few such files exist.
-func TestIntakePutsAside(t *testing.T) {
+// A segment is closed when it is old or large.
+func TestIntakeCloses(t *testing.T) {
 	t.Parallel()
 	spoolDir, storeDir := places(t.TempDir())
 	s := openTest(t, storeDir, nil)
-	in := &Intake{Spool: spoolDir, Store: s, Grace: time.Hour}
-	w := writer(t, spoolDir, &spool.Options{MaxAge: 1 << 62})
-	old := func(id string) {
-		t.Helper()
-		e := entry(id)
-		e.Time = time.Now().Add(-2 * time.Hour)
-		w.Observe(context.Background(), &e.Record)
-		if err := w.Err(); err != nil {
-			t.Fatal(err)
-		}
-		_ = w.Close() // for systems that cannot rename an open file
-	}
+	in := &Intake{Spool: spoolDir, Store: s, age: 1}
 	var want []string
-	for i := range maxAside + 3 {
+	w := writer(t, spoolDir, &spool.Options{MaxAge: 1 << 62})
+	for i := range 3 {
 		want = append(want, fmt.Sprint("r", i))
-		old(want[i])
+		write(t, w, want[i])
 		once(t, in)
-	}
-	wantIDs(t, s.Reader, want...)
-	if got := spoolFiles(t, spoolDir); len(got) != maxAside+1 {
-		t.Errorf("files are %q, want %d aside", got, maxAside)
-	}
-	in.Grace = time.Nanosecond
-	for range 4 {
+		if got := spoolFiles(t, spoolDir); len(got) != 2 {
+			t.Errorf("segments are %q, want a closed one and a new one", got)
+		}
 		once(t, in)
-	}
-	if got := spoolFiles(t, spoolDir); len(got) > 1 {
-		t.Errorf("files are %q, want at most one", got)
+		if got := spoolFiles(t, spoolDir); len(got) != 1 {
+			t.Errorf("segments are %q, want the new one", got)
+		}
 	}
 	wantIDs(t, s.Reader, want...)
 }
@@ -341,23 +307,23 @@ func TestIntakePutsAside(t *testing.T) {
 // A torn end is taken in when no writer can complete it.
 func TestIntakeTornEnd(t *testing.T) {
 	t.Parallel()
-	for name, text := range map[string]string{"behind a line": string(lineOf(fresh("a"))) + `{"id":"b`, "alone": `{"id":"b`, "whole": strings.TrimSpace(string(lineOf(fresh("a"))))} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			spoolDir, storeDir := places(t.TempDir())
-			s := openTest(t, storeDir, nil)
-			in := &Intake{Spool: spoolDir, Store: s, Grace: time.Nanosecond}
-			write(t, writer(t, spoolDir, nil), "current")
-			appendTo(t, filepath.Join(spoolDir, "records-20260304T050607.000000000Z.jsonl"), text)
-			for range 4 {
-				once(t, in)
-			}
-			want := map[string][]string{"behind a line": {"a", "torn", "current"}, "alone": {"torn", "current"}, "whole": {"a", "current"}}[name]
-			wantIDs(t, s.Reader, want...)
-			if got := spoolFiles(t, spoolDir); len(got) != 1 {
-				t.Errorf("files are %q", got)
-			}
-		})
+	spoolDir, storeDir := places(t.TempDir())
+	s := openTest(t, storeDir, nil)
+	in := &Intake{Spool: spoolDir, Store: s}
+	write(t, writer(t, spoolDir, nil), "a")
+	appendTo(t, segment(spoolDir, 1), "\n{\"id\":\"b")
+	once(t, in)
+	wantIDs(t, s.Reader, "a")
+	in.age = 1
+	once(t, in)
+	in.age = 0
+	once(t, in)
+	wantIDs(t, s.Reader, "a", "torn")
+	write(t, writer(t, spoolDir, nil), "c")
+	once(t, in)
+	wantIDs(t, s.Reader, "a", "torn", "c")
+	if got := spoolFiles(t, spoolDir); len(got) != 1 {
+		t.Errorf("segments are %q", got)
 	}
 }
 
@@ -447,16 +413,15 @@ func TestIntakeRefused(t *testing.T) {
 	s := openTest(t, storeDir, nil)
 	w := writer(t, spoolDir, nil)
 	write(t, w, "a")
-	name := filepath.Join(spoolDir, "records.jsonl")
+	appendTo(t, segment(spoolDir, 1), "\n"+strings.Repeat("[", 20_000)+"\n")
 	for _, text := range []string{
-		strings.Repeat("[", 20_000) + "\n",
-		`{"id":"deep","time":"2026-03-04T05:06:07Z","input":` + strings.Repeat("[", 9_000) + strings.Repeat("]", 9_000) + "}\n",
-		`{"id":"long","time":"2026-03-04T05:06:07Z","error":"` + strings.Repeat("x", 1<<20) + "\"}\n",
-		`{"id":"` + strings.Repeat("y", 900_000) + `","time":"2026-03-04T05:06:07Z"}` + "\n",
-		`{"id":"far","time":"9999-03-04T05:06:07Z","decision":"none","hooks":null}` + "\n",
-		"{\"id\":\"nul\\u0000\",\"time\":\"0001-03-04T05:06:07Z\",\"session\":\"\xff\xfe\"}\n",
+		`{"id":"deep","time":"2026-03-04T05:06:07Z","input":` + strings.Repeat("[", 9_000) + strings.Repeat("]", 9_000) + "}",
+		`{"id":"long","time":"2026-03-04T05:06:07Z","error":"` + strings.Repeat("x", 1<<20-100) + "\"}",
+		`{"id":"` + strings.Repeat("y", 900_000) + `","time":"2026-03-04T05:06:07Z"}`,
+		`{"id":"far","time":"9999-03-04T05:06:07Z","decision":"none","hooks":null}`,
+		"{\"id\":\"nul\\u0000\",\"time\":\"0001-03-04T05:06:07Z\",\"session\":\"\xff\xfe\"}",
 	} {
-		appendTo(t, name, text)
+		putLine(t, spoolDir, []byte(text))
 	}
 	write(t, w, "z")
 	once(t, &Intake{Spool: spoolDir, Store: s})

@@ -9,7 +9,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -78,17 +77,17 @@ func TestIntakeStops(t *testing.T) {
 		var want []string
 		add := func() {
 			e := entry(fmt.Sprintf("r%02d", n))
-			e.Time = time.Now().Add(-2 * time.Hour) // old enough for the file to be put aside
+			e.Time = time.Now().Add(-2 * time.Hour)
 			w.Observe(context.Background(), &e.Record)
 			want = append(want, e.ID)
 			n++
 		}
 		add()
-		appendTo(t, filepath.Join(spoolDir, "records.jsonl"), "{torn\n")
+		appendTo(t, segment(spoolDir, 1), "\n{torn\n")
 		add()
 		steps, stopped := 0, ""
 		pass := func() {
-			in := &Intake{Spool: spoolDir, Store: s, Grace: time.Nanosecond}
+			in := &Intake{Spool: spoolDir, Store: s, age: 1}
 			defer in.release()
 			in.step = func(name string) {
 				add() // the file grows while it is read
@@ -114,7 +113,7 @@ func TestIntakeStops(t *testing.T) {
 		steps = -1 << 30
 		pass()
 		_ = w.Close()
-		last := &Intake{Spool: spoolDir, Store: s, Grace: time.Nanosecond}
+		last := &Intake{Spool: spoolDir, Store: s, age: 1}
 		for range 6 {
 			once(t, last)
 		}
@@ -163,7 +162,7 @@ func TestLogAtAnyMoment(t *testing.T) {
 		w.Observe(context.Background(), &e.Record)
 		want = append(want, e.ID)
 	}
-	in := &Intake{Spool: l.Spool, Store: s, Grace: time.Nanosecond}
+	in := &Intake{Spool: l.Spool, Store: s, age: 1}
 	in.step = func(name string) {
 		check("at " + name)
 		add()
@@ -216,7 +215,7 @@ func TestLogBesideIntake(t *testing.T) {
 	l.Spool, l.Store = places(t.TempDir())
 	s := openTest(t, l.Store, nil)
 	ctx, cancel := context.WithCancel(context.Background())
-	in := &Intake{Spool: l.Spool, Store: s, Grace: time.Millisecond}
+	in := &Intake{Spool: l.Spool, Store: s}
 	done := make(chan error, 1)
 	go func() { done <- in.Run(ctx) }()
 	w := writer(t, l.Spool, &spool.Options{MaxSize: 20 << 10, MaxAge: 1 << 62, KeepFiles: 1000})

@@ -58,7 +58,7 @@ func (l Log) Read(ctx context.Context, q Query) iter.Seq2[Kept, error] {
 			}
 			return
 		}
-		for k, err := range merged(r.stored(ctx), r.spooled(ctx, true)) {
+		for k, err := range merged(r.stored(ctx), r.spooled(ctx)) {
 			if !yield(k, err) {
 				return
 			}
@@ -84,7 +84,7 @@ func (l Log) Follow(ctx context.Context, q Query) iter.Seq2[Kept, error] {
 		}
 		defer r.close()
 		r.following = true
-		for k, err := range merged(r.stored(ctx), r.spooled(ctx, false)) {
+		for k, err := range merged(r.stored(ctx), r.spooled(ctx)) {
 			if !yield(k, err) {
 				return
 			}
@@ -123,7 +123,7 @@ func (l Log) Follow(ctx context.Context, q Query) iter.Seq2[Kept, error] {
 func (l Log) Waiting(ctx context.Context) (lines int, err error) {
 	r, err := l.open(ctx, Query{})
 	defer r.close()
-	for _, problem := range r.spooled(ctx, true) {
+	for _, problem := range r.spooled(ctx) {
 		if problem != nil && !errors.Is(problem, spool.ErrTorn) {
 			err = errors.Join(err, problem)
 			continue
@@ -288,15 +288,14 @@ func (e tornError) Error() string { return wording.Shorten(e.Entry.Error, 200) }
 
 func (e tornError) Is(target error) bool { return target == spool.ErrTorn }
 
-// spooled yields the matching lines of the spool that are not in the store yet. If final is
-// false, an incomplete last line may still be completed and is left out.
-func (r *logReader) spooled(ctx context.Context, final bool) iter.Seq2[Kept, error] {
+// spooled yields the matching lines of the spool that are not in the store yet.
+func (r *logReader) spooled(ctx context.Context) iter.Seq2[Kept, error] {
 	return func(yield func(Kept, error) bool) {
 		if r.files == nil {
 			return
 		}
 		for _, f := range r.files.Files() {
-			if !r.file(ctx, f, final, yield) {
+			if !r.file(ctx, f, yield) {
 				return
 			}
 		}
@@ -304,14 +303,8 @@ func (r *logReader) spooled(ctx context.Context, final bool) iter.Seq2[Kept, err
 }
 
 // file yields the unread lines of a file. It reports whether the iteration should continue.
-func (r *logReader) file(ctx context.Context, f *spool.LogFile, final bool, yield func(Kept, error) bool) bool {
-	key, err := f.Key(final)
-	if err != nil {
-		return yield(Kept{}, err)
-	}
-	if key == "" {
-		return true
-	}
+func (r *logReader) file(ctx context.Context, f *spool.LogFile, yield func(Kept, error) bool) bool {
+	key := f.Key()
 	var batch []spool.Line
 	give := func() bool {
 		for _, k := range r.wanted(ctx, f, batch) {
@@ -322,7 +315,7 @@ func (r *logReader) file(ctx context.Context, f *spool.LogFile, final bool, yiel
 		batch = batch[:0]
 		return true
 	}
-	for line, err := range f.Lines(r.done[key], final) {
+	for line, err := range f.Lines(r.done[key]) {
 		if err != nil {
 			return give() && yield(Kept{}, err)
 		}
@@ -493,7 +486,7 @@ func (r *logReader) more(ctx context.Context) (fresh []result, err error) {
 	if err != nil {
 		errs = append(errs, err)
 	}
-	for k, err := range r.spooled(ctx, false) {
+	for k, err := range r.spooled(ctx) {
 		fresh = append(fresh, result{k, err})
 	}
 	if r.store != nil && r.head > last {

@@ -52,7 +52,7 @@ func TestLogRead(t *testing.T) {
 	}
 	add("a", 1*time.Second)
 	add("b", 4*time.Second)
-	appendTo(t, filepath.Join(l.Spool, "records.jsonl"), "torn \x1b[31m\n")
+	appendTo(t, segment(l.Spool, 1), "\ntorn \x1b[31m\n")
 	wantShown(t, l, Query{}, "a", "b", "!")
 	wantShown(t, l, Query{Text: "wintermute"}, "a", "b")
 	wantShown(t, l, Query{Text: `"torn line"`}, "!")
@@ -61,7 +61,7 @@ func TestLogRead(t *testing.T) {
 	}
 
 	s := openTest(t, l.Store, nil)
-	in := &Intake{Spool: l.Spool, Store: s, Grace: time.Hour}
+	in := &Intake{Spool: l.Spool, Store: s}
 	wantShown(t, l, Query{}, "a", "b", "!")
 	once(t, in)
 	add("d", 6*time.Second)
@@ -141,7 +141,7 @@ func TestLogFollow(t *testing.T) {
 	write(t, w, "b")
 	want("b")
 	s := openTest(t, l.Store, nil) // a store that is created later
-	in := &Intake{Spool: l.Spool, Store: s, Grace: time.Nanosecond}
+	in := &Intake{Spool: l.Spool, Store: s}
 	once(t, in)
 	if err := s.Put(ctx, Item{Line: lineOf(fresh("c"))}); err != nil {
 		t.Fatal(err)
@@ -190,7 +190,7 @@ func TestLogLate(t *testing.T) {
 	write(t, writer(t, l.Spool, nil), "a")
 	for i := range 2 {
 		e := spool.Entry{Late: true, Record: grapnel.Record{ID: "a", Time: time.Now(), Hooks: []grapnel.HookRun{{Name: fmt.Sprint("h", i), Async: true}}}}
-		appendTo(t, filepath.Join(l.Spool, "records.jsonl"), string(lineOf(e)))
+		putLine(t, l.Spool, lineOf(e))
 	}
 	wantShown(t, l, Query{}, "a", "a", "a")
 	once(t, &Intake{Spool: l.Spool, Store: s})

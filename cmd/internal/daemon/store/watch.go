@@ -3,8 +3,6 @@ package store
 import (
 	"context"
 	"os"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -16,17 +14,17 @@ const (
 	blindPoll = 250 * time.Millisecond // the same, if the system reports no changes
 )
 
-// A watch reports changes of files in a directory whose names begin with a prefix. The directory
+// A watch reports changes of files in a directory. The directory
 // need not exist yet and may be replaced. If the system reports no changes, the watch only waits.
 type watch struct {
-	dir, prefix string
+	dir string
 
 	notes *fsnotify.Watcher // nil = not supported by the system
 	on    os.FileInfo       // the watched directory; nil = none
 }
 
-func newWatch(dir, prefix string) *watch {
-	w := &watch{dir: dir, prefix: prefix}
+func newWatch(dir string) *watch {
+	w := &watch{dir: dir}
 	w.notes, _ = fsnotify.NewWatcher() // on an error, wait polls
 	return w
 }
@@ -77,8 +75,8 @@ func (w *watch) wait(ctx context.Context) {
 			return
 		case <-errs: //nolint:errcheck // polling finds the lost changes
 			return
-		case ev := <-events:
-			if !news && strings.HasPrefix(filepath.Base(ev.Name), w.prefix) {
+		case <-events:
+			if !news {
 				news = true
 				timer.Reset(settle)
 			}
