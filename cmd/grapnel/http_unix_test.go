@@ -74,7 +74,7 @@ func runHook(t *testing.T, agent, root, event string, env ...string) (stdout, st
 // lastError returns the error of the only hook in the last Record.
 func lastError(t *testing.T, root string) string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(root, "state", "spool", "records.jsonl"))
+	data, err := os.ReadFile(filepath.Join(root, "state", "spool", "journal", "00000001.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -358,7 +358,7 @@ func TestAskLater(t *testing.T) {
 		t.Errorf("it is sent %s", body)
 	}
 	await.Until(t, "a record of the drain says how it ended", func() bool {
-		data, _ := os.ReadFile(filepath.Join(root, "state", "spool", "records.jsonl"))
+		data, _ := os.ReadFile(filepath.Join(root, "state", "spool", "journal", "00000001.jsonl"))
 		return bytes.Contains(data, []byte(`"late":true`))
 	})
 }

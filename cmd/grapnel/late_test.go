@@ -2,12 +2,26 @@ package main
 
 import (
 	"bytes"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/grapnel-dev/grapnel/internal/journal"
+	"github.com/grapnel-dev/grapnel/internal/spool"
 )
+
+// putLines appends lines to the log in a spool.
+func putLines(t *testing.T, dir string, lines ...string) {
+	t.Helper()
+	w := journal.Writer{Dir: filepath.Join(dir, spool.JournalDir)}
+	defer w.Close()
+	for _, line := range lines {
+		if _, err := w.Append([]byte(line)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
 
 // The result of a hook that ran after the reply is an addition to a Record, never a decision. An
 // earlier version stored a decision with it.
@@ -15,15 +29,10 @@ func TestLateRecords(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	dir := filepath.Join(root, "state", "spool")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
 	at := time.Now().UTC().Format(time.RFC3339Nano)
-	first := `{"id":"1","time":"` + at + `","agent":"claude-code","session":"s","event":"tool.before","tool":"Bash","decision":"block","hooks":[],"ms":1}` + "\n"
-	late := `{"id":"1","time":"` + at + `","agent":"claude-code","session":"s","event":"tool.before","tool":"Bash","decision":"none","hooks":[{"name":"tell","source":"user","decision":"none","async":true,"ms":2}],"ms":2,"late":true}` + "\n"
-	if err := os.WriteFile(filepath.Join(dir, "records.jsonl"), []byte(first+late), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	first := `{"id":"1","time":"` + at + `","agent":"claude-code","session":"s","event":"tool.before","tool":"Bash","decision":"block","hooks":[],"ms":1}`
+	late := `{"id":"1","time":"` + at + `","agent":"claude-code","session":"s","event":"tool.before","tool":"Bash","decision":"none","hooks":[{"name":"tell","source":"user","decision":"none","async":true,"ms":2}],"ms":2,"late":true}`
+	putLines(t, dir, first, late)
 	printed := func(args ...string) string {
 		t.Helper()
 		var out, errs bytes.Buffer

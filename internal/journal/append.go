@@ -60,7 +60,7 @@ func (w *Writer) Append(object []byte) (begun bool, err error) {
 	if len(object) < 2 || object[0] != '{' || object[len(object)-1] != '}' || len(object) > MaxLine-sumLength {
 		return false, fmt.Errorf("cannot append to the journal: %d bytes are no object of at most %d", len(object), MaxLine-sumLength)
 	}
-	line := append([]byte{'\n'}, sealed(object)...)
+	line := append(append([]byte{'\n'}, sealed(object)...), '\n')
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for range maxTries {

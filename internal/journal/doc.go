@@ -11,9 +11,10 @@
 // # Files
 //
 // The log is a sequence of segments, 00000001.jsonl and so on. Processes append to the newest one. The first
-// line of a segment is its header. Each further line is written with a newline before it, so a line that was
-// cut, because its process was killed or the disk was full, never damages the next one. The last member of
-// a line is a checksum of all before it: a line is complete if the checksum is right.
+// line of a segment is its header. Each further line is written with a newline before and behind it, so a
+// line that was cut, because its process was killed or the disk was full, damages neither of its neighbors.
+// Empty lines mean nothing. The last member of a line is a checksum of all before it: a line is complete if
+// the checksum is right.
 //
 // # Who writes where
 //

@@ -133,13 +133,14 @@ func TestTorn(t *testing.T) {
 	}
 	at := func(text string) int { return strings.Index(string(whole), text) }
 	for name, c := range map[string]struct{ text, want, after string }{
-		"cut at the end":     {string(whole[:len(whole)-1]), "a b", "a b torn d"},
+		"cut at the end":     {string(whole[:len(whole)-2]), "a b", "a b torn d"},
 		"cut in the middle":  {string(whole[:at(`{"id":"c`)+10]), "a b", "a b torn d"},
 		"a newline":          {string(whole) + "\n", "a b c", "a b c d"},
+		"without its end":    {string(whole[:len(whole)-1]), "a b c", "a b c d"},
 		"only a newline":     {string(whole[:at(`{"id":"c`)]), "a b", "a b d"},
 		"changed":            {strings.Replace(string(whole), `"b"`, `"x"`, 1), "a torn c", "a torn c d"},
 		"a line from a hand": {string(whole) + "\n{\"id\":\"x\"}\n", "a b c torn", "a b c torn d"},
-		"zeros":              {string(whole) + strings.Repeat("\x00", 5000), "a b", "a b torn d"},
+		"zeros":              {string(whole) + strings.Repeat("\x00", 5000), "a b c", "a b c torn d"},
 		"no header":          {string(whole[at("\n")+1:]), "b c", "b c|d"},
 		"a changed header":   {"x" + string(whole[1:]), "torn a b c", "torn a b c|d"},
 		"empty":              {"", "", "|d"},

@@ -157,7 +157,7 @@ func TestRoundTrip(t *testing.T) {
 				t.Errorf("Read: %v (-want +got)\n%s", problems, diff)
 			}
 			raw, err := os.ReadFile(logFile(dir))
-			if err != nil || strings.Count(string(raw), "\n") != len(recs) || !strings.Contains(string(raw), "No <ls> here.") {
+			if err != nil || strings.Count(string(raw), "\n{") != len(recs) || !strings.Contains(string(raw), "No <ls> here.") {
 				t.Errorf("the file is not one line for each Record without HTML escapes: %v\n%s", err, raw)
 			}
 			if _, first, _ := strings.Cut(string(raw), "\n"); !strings.HasPrefix(first, `{"id":"a","time":"`) {

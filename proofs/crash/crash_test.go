@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -212,13 +211,13 @@ func TestTornSpool(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	name := filepath.Join(tr.spool(), "records.jsonl")
+	name := filepath.Join(tr.spool(), "journal", "00000001.jsonl")
 	whole, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines := slices.Collect(strings.Lines(string(whole)))
-	torn := strings.Join(lines[:2], "") + lines[2][:len(lines[2])/2]
+	last := strings.LastIndex(string(whole), `{"id":`)
+	torn := string(whole[:(last+len(whole))/2])
 	if err := os.WriteFile(name, []byte(torn), 0o600); err != nil {
 		t.Fatal(err)
 	}

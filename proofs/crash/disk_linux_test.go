@@ -17,6 +17,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
 	"github.com/grapnel-dev/grapnel/cmd/proofs/served"
+	"github.com/grapnel-dev/grapnel/internal/journal"
+	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/internal/testhelp/await"
 )
 
@@ -105,7 +107,12 @@ func (k disk) fill(t *testing.T, d *served.Daemon) (empty func()) {
 // empty lines up to the limit, so that no line is torn.
 func (disk) limit(t *testing.T, d *served.Daemon) (empty func()) {
 	t.Helper()
-	f, err := os.OpenFile(filepath.Join(served.State(d.Root), "spool", "records.jsonl"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	w := journal.Writer{Dir: filepath.Join(served.State(d.Root), "spool", spool.JournalDir)}
+	_, err := w.Next()
+	if err = errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(filepath.Join(w.Dir, "00000001.jsonl"), os.O_APPEND|os.O_WRONLY, 0o600)
 	if err == nil {
 		_, err = f.WriteString(strings.Repeat("\n", 4<<10))
 		err = errors.Join(err, f.Close())

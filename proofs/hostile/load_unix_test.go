@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/programs"
+	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/internal/testhelp/await"
 )
 
@@ -73,18 +74,13 @@ func hookOnlyDir(t *testing.T) string {
 }
 
 // records returns the stored Records.
-func (w world) records(t *testing.T) (list []struct{ Decision, Error string }) {
+func (w world) records(t *testing.T) (list []spool.Entry) {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(w.root, "state", "spool", "records.jsonl"))
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(data)) {
-		var rec struct{ Decision, Error string }
-		if err := json.Unmarshal([]byte(line), &rec); err != nil {
-			t.Fatalf("%v: %.200q", err, line)
+	for e, err := range spool.Read(filepath.Join(w.root, "state", "spool"), spool.Filter{}) {
+		if err != nil {
+			t.Fatal(err)
 		}
-		list = append(list, rec)
+		list = append(list, e)
 	}
 	return list
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf16"
+
+	"github.com/grapnel-dev/grapnel"
 )
 
 // A call is an event before a tool call, in pieces of JSON. Empty pieces are left out.
@@ -408,13 +410,13 @@ func TestPaths(t *testing.T) {
 // written.
 func (w world) kept(t *testing.T, want want) {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(w.root, "state", "spool", "records.jsonl"))
-	var rec struct{ Decision, Error string }
-	if err != nil || json.Unmarshal(data, &rec) != nil {
-		t.Errorf("there is not one Record: %.300q, %v", data, err)
+	list := w.records(t)
+	if len(list) != 1 {
+		t.Errorf("there are %d Records, want 1: %v", len(list), list)
 		return
 	}
-	decision := map[bool]string{true: "block", false: "none"}[want != passes]
+	rec := list[0]
+	decision := map[bool]grapnel.Decision{true: grapnel.Block, false: grapnel.None}[want != passes]
 	if rec.Decision != decision || (rec.Error != "") != (want == unreadable) {
 		t.Errorf("the Record says %+v, want the decision %s", rec, decision)
 	}

@@ -118,7 +118,7 @@ func TestLargePending(t *testing.T) {
 	if n, err := strconv.Atoi(strings.TrimSpace(string(text))); err != nil || n < 3<<20 {
 		t.Errorf("it got %s bytes", text)
 	}
-	lines, err := os.ReadFile(filepath.Join(w.root, "state", "spool", "records.jsonl"))
+	lines, err := os.ReadFile(filepath.Join(w.root, "state", "spool", "journal", "00000001.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -140,7 +140,7 @@ func TestEndedWhileAHookHangs(t *testing.T) {
 			}
 			var decisions []string
 			for _, rec := range w.records(t) {
-				decisions = append(decisions, rec.Decision)
+				decisions = append(decisions, rec.Decision.String())
 			}
 			if list := strings.Join(decisions, " "); list != map[bool]string{true: "none", false: "block"}[tt.passes] {
 				t.Errorf("the Records say %q", list)

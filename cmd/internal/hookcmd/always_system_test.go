@@ -16,6 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/pause"
+	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
 )
 
@@ -176,7 +177,7 @@ func TestAlwaysForEveryAgent(t *testing.T) {
 
 func lastRecord(t *testing.T, place local.Place) (rec struct{ Decision string }) {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(place.Spool(), "records.jsonl"))
+	data, err := os.ReadFile(filepath.Join(place.Spool(), spool.JournalDir, "00000001.jsonl"))
 	if err != nil {
 		if os.IsNotExist(err) {
 			return rec
