@@ -110,7 +110,7 @@ func TestSegments(t *testing.T) {
 			keys := map[string]bool{}
 			for i, s := range list {
 				keys[s.Key()] = true
-				if s.Closed() != (i < len(list)-1) || s.Number != i+1 || time.Since(s.Begun()) > time.Hour {
+				if s.Closed() != (i < len(list)-1) || s.Number != i+1 || s.Begun().IsZero() {
 					t.Errorf("segment %d of %d: number %d, closed: %v, begun %v", i, len(list), s.Number, s.Closed(), s.Begun())
 				}
 			}
