@@ -94,7 +94,7 @@ func (w *Writer) Next() (made bool, err error) {
 	return w.next()
 }
 
-// newest opens the newest segment, unless it is open. If it is too large or too old, or if there is none,
+// newest opens the newest segment, unless it is open. If it is too large or too old, or does not exist,
 // it makes the next one.
 func (w *Writer) newest() (made bool, err error) {
 	if w.file == nil {
