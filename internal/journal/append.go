@@ -34,7 +34,7 @@ const MaxLine = 1 << 20
 
 const (
 	blocked  = 100 * time.Millisecond // after which another process makes the segment that one is stopped at
-	maxTries = 100                    // segments that end while a line is appended
+	maxTries = 10                     // segments that end, or have no header, while a line is appended
 )
 
 // Close closes the open segment. The Writer can be used again.
@@ -101,18 +101,7 @@ func (w *Writer) newest() (made bool, err error) {
 		if err := files.PrivateDir(w.Dir); err != nil {
 			return false, err
 		}
-		number, err := last(w.Dir)
-		if err != nil {
-			return false, err
-		}
-		if number == 0 {
-			err := w.create(1)
-			if err != nil && !errors.Is(err, fs.ErrExist) {
-				return false, err
-			}
-			number, made = 1, err == nil
-		}
-		if err := w.open(number); err != nil {
+		if made, err = w.find(); err != nil {
 			return made, err
 		}
 	}
@@ -123,13 +112,45 @@ func (w *Writer) newest() (made bool, err error) {
 	return made || next, err
 }
 
-// open opens a segment.
+// find opens the newest segment, or makes the next one if there is none or if its header is missing.
+func (w *Writer) find() (made bool, err error) {
+	number, err := last(w.Dir)
+	for range maxTries {
+		if err != nil {
+			return made, err
+		}
+		if number > 0 {
+			if err := w.open(number); !errors.Is(err, errNoHeader) {
+				return made, err
+			}
+		}
+		number++
+		err = w.create(number)
+		made = made || err == nil
+		if errors.Is(err, fs.ErrExist) {
+			err = nil
+		}
+	}
+	return made, fmt.Errorf("cannot append to the journal: %d segments have no header", maxTries)
+}
+
+// errNoHeader means that the process that made a segment was killed before it wrote the header, or that the
+// header was changed.
+var errNoHeader = errors.New("it has no header")
+
+// open opens a segment. If the header is missing, it waits a moment for the process that makes the segment.
 func (w *Writer) open(number int) error {
 	f, err := files.OpenRegular(segment(w.Dir, number), os.O_RDWR|os.O_APPEND)
 	if err != nil {
 		return err
 	}
 	h, err := headerOf(f)
+	for begun := time.Now(); err == nil && h.Time.IsZero() && time.Since(begun) < blocked; h, err = headerOf(f) {
+		time.Sleep(50 * time.Microsecond)
+	}
+	if err == nil && h.Time.IsZero() {
+		err = errNoHeader
+	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("%s: %w", f.Name(), err), f.Close())
 	}
@@ -176,49 +197,37 @@ func (w *Writer) next() (made bool, err error) {
 	}
 	err = w.create(w.number + 1)
 	made = err == nil
-	if errors.Is(err, fs.ErrExist) {
-		err = nil
-	}
-	step("made")
-	number := w.number + 1
-	if err := errors.Join(err, lock.Unlock(), w.letGo()); err != nil {
+	if err := lock.Unlock(); err != nil {
 		return made, err
 	}
-	return made, w.open(number)
+	if !made && !errors.Is(err, fs.ErrExist) {
+		return false, nil // a full disk: the open segment may have room for a line, and a later call tries again
+	}
+	number := w.number + 1
+	if err := w.letGo(); err != nil {
+		return made, err
+	}
+	if err := w.open(number); !errors.Is(err, errNoHeader) {
+		return made, err
+	}
+	return w.find()
 }
 
-// create makes a segment with its header, at once: it makes a file of another name and links it. It returns
-// [fs.ErrExist] if the segment exists.
-func (w *Writer) create(number int) (err error) {
+// create makes a segment with its header. It returns [fs.ErrExist] if the segment exists. Other processes do
+// not write to it before it has its header.
+func (w *Writer) create(number int) error {
 	name := segment(w.Dir, number)
-	if _, err := os.Lstat(name); err == nil {
-		return fs.ErrExist
-	}
-	key := rand.Text()
-	temp := filepath.Join(w.Dir, "new-"+key)
-	f, err := files.OpenRegular(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL)
+	f, err := files.OpenRegular(name, os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_EXCL)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if gone := os.Remove(temp); err == nil && !errors.Is(gone, fs.ErrNotExist) {
-			err = gone
-		}
-	}()
-	_, err = f.Write(header{Version: version, Key: key, Time: time.Now().UTC()}.line())
+	step("created")
+	err = files.WriteOnce(f, header{Version: version, Key: rand.Text(), Time: time.Now().UTC()}.line())
 	if err = errors.Join(err, f.Close()); err != nil {
-		return err
+		_ = os.Remove(name) // a full disk would fill the directory with segments without a header
 	}
-	step("header")
-	err = os.Link(temp, name)
-	if err != nil && !errors.Is(err, fs.ErrExist) { // the file system has no links, and the lock is enough
-		err = os.Rename(temp, name)
-	}
-	if err != nil {
-		return err
-	}
-	step("linked")
-	return nil
+	step("made")
+	return err
 }
 
 // write writes a line to the open segment, unless the segment has a successor.

@@ -21,7 +21,8 @@
 // A process takes a shared lock of the newest segment, looks whether there is a newer one meanwhile, and
 // writes. A process that finds the segment too large or too old takes the exclusive lock, without waiting,
 // and makes the next one. So a segment that has a successor is closed: its content is final. No file is
-// renamed, and none is ever replaced.
+// renamed or replaced. A process does not write to a segment without a header: either another process is
+// about to write it, or was killed before, and then the next segment is made.
 //
 // The locks end with their process. A process that is stopped while it holds the shared lock delays no
 // append, only the next segment. One that is stopped while it makes the next segment delays appends by a

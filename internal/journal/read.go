@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"iter"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -139,7 +140,7 @@ func headerOf(f *os.File) (h header, err error) {
 	}
 	first, _, _ := bytes.Cut(head[:n], []byte{'\n'})
 	if raw, err := opened(first); err != nil || json.Unmarshal(raw, &h) != nil || h.Key == "" {
-		return header{Version: version, Key: "damaged-" + files.Digest(first)}, nil
+		return header{Version: version, Key: fmt.Sprintf("damaged-%s-%s", filepath.Base(f.Name()), files.Digest(first))}, nil
 	}
 	h.length = len(first)
 	if h.Version != version {
