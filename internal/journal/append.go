@@ -24,9 +24,10 @@ type Writer struct {
 	Sync    bool          // flush each line to the disk
 
 	mu     sync.Mutex
-	file   *os.File // the newest segment that this Writer knows; nil = none is open
-	number int
-	begun  time.Time // of the open segment
+	file   *os.File    // the newest segment that this Writer knows; nil = none is open
+	info   fs.FileInfo // of file, when it was opened
+	number int         // of file, or of the segment to open next; 0 = unknown
+	begun  time.Time   // of file
 }
 
 // MaxLine is the maximum length of a line in bytes. Longer ones are refused.
@@ -69,14 +70,11 @@ func (w *Writer) Append(object []byte) (begun bool, err error) {
 		if err != nil {
 			return begun, err
 		}
-		done, err := w.write(line)
-		if err != nil {
+		if done, err := w.write(line); done || err != nil {
 			return begun, err
 		}
-		if done {
-			return begun, nil
-		}
-		if err := w.letGo(); err != nil { // it has a successor
+		w.number++ // it has a successor, or was removed
+		if err := w.letGo(); err != nil {
 			return begun, err
 		}
 	}
@@ -91,47 +89,75 @@ func (w *Writer) Next() (made bool, err error) {
 	if made, err := w.newest(); made || err != nil {
 		return made, err
 	}
-	return w.next()
+	return w.next(0)
 }
 
 // newest opens the newest segment, unless it is open. If it is too large or too old, or does not exist,
 // it makes the next one.
 func (w *Writer) newest() (made bool, err error) {
+	size := int64(0)
 	if w.file == nil {
-		if err := files.PrivateDir(w.Dir); err != nil {
-			return false, err
-		}
 		if made, err = w.find(); err != nil {
 			return made, err
 		}
+		size = w.info.Size()
+	} else if info, err := w.file.Stat(); err == nil {
+		size = info.Size()
 	}
-	if !w.due() {
+	if size < w.maxSize() && time.Since(w.begun) <= w.maxAge() {
 		return made, nil
 	}
-	next, err := w.next()
+	next, err := w.next(size)
 	return made || next, err
 }
 
 // find opens the newest segment, or makes the next one if there is none or if its header is missing.
 func (w *Writer) find() (made bool, err error) {
-	number, err := last(w.Dir)
+	number := max(w.number, hint(w.Dir))
 	for range maxTries {
-		if err != nil {
-			return made, err
-		}
 		if number > 0 {
-			if err := w.open(number); !errors.Is(err, errNoHeader) {
+			err := w.open(number)
+			switch {
+			case errors.Is(err, errNoHeader):
+				number++
+			case errors.Is(err, fs.ErrNotExist):
+				number = 0 // it was removed, or the hint is old
+			default:
 				return made, err
 			}
 		}
-		number++
+		if number == 0 {
+			if err := files.PrivateDir(w.Dir); err != nil {
+				return made, err
+			}
+			if number, err = last(w.Dir); err != nil {
+				return made, err
+			}
+			if number > 0 {
+				continue
+			}
+			number = 1
+		}
 		err = w.create(number)
 		made = made || err == nil
-		if errors.Is(err, fs.ErrExist) {
-			err = nil
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			return made, err
 		}
 	}
 	return made, fmt.Errorf("cannot append to the journal: %d segments have no header", maxTries)
+}
+
+// hintFile is a link to the newest segment, so that a new process need not read the directory. It may be missing or
+// old.
+const hintFile = "newest"
+
+// hint returns the number of the segment that was made last, or 0.
+func hint(dir string) int {
+	name, err := os.Readlink(filepath.Join(dir, hintFile))
+	if err != nil {
+		return 0
+	}
+	return numberOf(name)
 }
 
 // errNoHeader means that the process that made a segment was killed before it wrote the header, or that the
@@ -145,26 +171,24 @@ func (w *Writer) open(number int) error {
 		return err
 	}
 	h, err := headerOf(f)
-	for begun := time.Now(); err == nil && h.Time.IsZero() && time.Since(begun) < blocked; h, err = headerOf(f) {
+	for begun := time.Now(); err == nil && h.time.IsZero() && time.Since(begun) < blocked; h, err = headerOf(f) {
 		time.Sleep(50 * time.Microsecond)
 	}
-	if err == nil && h.Time.IsZero() {
+	if err == nil && h.time.IsZero() {
 		err = errNoHeader
 	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("%s: %w", f.Name(), err), f.Close())
 	}
-	w.file, w.number, w.begun = f, number, h.Time
+	info, err := f.Stat()
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	w.file, w.info, w.number, w.begun = f, info, number, h.time
 	if w.Sync { // a flushed line is safe only if the name of its file is
 		return files.FlushDir(w.Dir)
 	}
 	return nil
-}
-
-// due reports whether the open segment needs a successor.
-func (w *Writer) due() bool {
-	info, err := w.file.Stat()
-	return err == nil && (info.Size() >= w.maxSize() || time.Since(w.begun) > w.maxAge())
 }
 
 func (w *Writer) maxSize() int64 {
@@ -183,9 +207,9 @@ func (w *Writer) maxAge() time.Duration {
 
 // next makes the successor of the open segment and opens it. If other processes write, it does nothing:
 // a later call tries again. Above a quarter more than the maximum, it waits for a gap between writes.
-func (w *Writer) next() (made bool, err error) {
+func (w *Writer) next(size int64) (made bool, err error) {
 	patience := time.Duration(0)
-	if info, err := w.file.Stat(); err == nil && info.Size() > w.maxSize()*5/4 {
+	if size > w.maxSize()*5/4 {
 		patience = 2 * time.Millisecond
 	}
 	lock, err := w.lock(files.Exclusive, patience)
@@ -203,14 +227,12 @@ func (w *Writer) next() (made bool, err error) {
 	if !made && !errors.Is(err, fs.ErrExist) {
 		return false, nil // a full disk: the open segment may have room for a line, and a later call tries again
 	}
-	number := w.number + 1
+	w.number++
 	if err := w.letGo(); err != nil {
 		return made, err
 	}
-	if err := w.open(number); !errors.Is(err, errNoHeader) {
-		return made, err
-	}
-	return w.find()
+	again, err := w.find()
+	return made || again, err
 }
 
 // create makes a segment with its header. It returns [fs.ErrExist] if the segment exists. Other processes do
@@ -222,9 +244,14 @@ func (w *Writer) create(number int) error {
 		return err
 	}
 	step("created")
-	err = files.WriteOnce(f, header{Version: version, Key: rand.Text(), Time: time.Now().UTC()}.line())
+	err = files.WriteOnce(f, header{version: version, key: rand.Text(), time: time.Now()}.line())
 	if err = errors.Join(err, f.Close()); err != nil {
 		_ = os.Remove(name) // a full disk would fill the directory with segments without a header
+	}
+	if err == nil {
+		link := filepath.Join(w.Dir, hintFile)
+		_ = os.Remove(link)
+		_ = os.Symlink(filepath.Base(name), link)
 	}
 	step("made")
 	return err
@@ -247,6 +274,10 @@ func (w *Writer) write(line []byte) (done bool, err error) {
 	if ends, err := w.ended(); ends || err != nil {
 		return false, err
 	}
+	at, err := os.Lstat(segment(w.Dir, w.number))
+	if err != nil || !os.SameFile(at, w.info) {
+		return false, nil //nolint:nilerr // the segment was removed or replaced
+	}
 	step("locked")
 	if err := files.WriteOnce(w.file, line); err != nil {
 		return false, err
@@ -257,27 +288,19 @@ func (w *Writer) write(line []byte) (done bool, err error) {
 			return false, err
 		}
 	}
-	// Between the failed lock of a process that made the successor for a stopped one and its link, the
+	// Between the failed lock of a process that makes the successor for a stopped one and the successor, the
 	// stopped one can have ended. Then this line may be in a closed segment, where readers do not look.
-	if ends, err := w.ended(); ends || err != nil {
-		return false, err
-	}
-	return true, nil
+	ends, err := w.ended()
+	return !ends && err == nil, err
 }
 
-// ended reports whether the open segment has a successor, or is no longer the file of its name.
+// ended reports whether the open segment has a successor.
 func (w *Writer) ended() (bool, error) {
-	if _, err := os.Lstat(segment(w.Dir, w.number+1)); err == nil {
-		return true, nil
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return false, err
+	_, err := os.Lstat(segment(w.Dir, w.number+1))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
 	}
-	at, err := os.Lstat(segment(w.Dir, w.number))
-	if err != nil {
-		return true, nil //nolint:nilerr // it was removed
-	}
-	own, err := w.file.Stat()
-	return err == nil && !os.SameFile(at, own), err
+	return err == nil, err
 }
 
 // lock locks the open segment. It tries again until patience ends, then returns [files.ErrLocked].

@@ -3,7 +3,6 @@ package journal
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -139,12 +138,12 @@ func headerOf(f *os.File) (h header, err error) {
 		return h, err
 	}
 	first, _, _ := bytes.Cut(head[:n], []byte{'\n'})
-	if raw, err := opened(first); err != nil || json.Unmarshal(raw, &h) != nil || h.Key == "" {
-		return header{Version: version, Key: fmt.Sprintf("damaged-%s-%s", filepath.Base(f.Name()), files.Digest(first))}, nil
+	h, ok := parseHeader(first)
+	if !ok {
+		return header{key: fmt.Sprintf("damaged-%s-%s", filepath.Base(f.Name()), files.Digest(first))}, nil
 	}
-	h.length = len(first)
-	if h.Version != version {
-		return h, fmt.Errorf("it has version %d of the journal, and this program knows %d", h.Version, version)
+	if h.version != version {
+		return h, fmt.Errorf("it has version %d of the journal, and this program knows %d", h.version, version)
 	}
 	return h, nil
 }
@@ -164,10 +163,10 @@ type Segment struct {
 func (s *Segment) Name() string { return s.info.Name() }
 
 // Key returns the random name of the segment, which no other segment has.
-func (s *Segment) Key() string { return s.head.Key }
+func (s *Segment) Key() string { return s.head.key }
 
 // Begun returns when the segment was made.
-func (s *Segment) Begun() time.Time { return s.head.Time }
+func (s *Segment) Begun() time.Time { return s.head.time }
 
 // Ended returns the time of the last write.
 func (s *Segment) Ended() (time.Time, error) {
