@@ -3,7 +3,8 @@
 //	presets/ rawjson/ seam/        below the root package: rows of the five systems, JSON as it was sent
 //	policy/                        below package policy: what matches, conditions, YAML, secrets, state
 //	policytest/ replay/ mutate/    tests of policies, recorded events against a policy
-//	spool/ late/ forward/          Records in files, hooks after the reply, Records to a server
+//	journal/ spool/                one log in segments; Records in it, and what waits beside it
+//	late/ forward/                 hooks after the reply; Records to a server
 //	approval/ consent/ pause/      a person decides
 //	webhook/ ask/ remote/          servers that are told or asked; webhook/schedule.go has the retry times
 //	dryrun/                        what answers in place of programs and servers

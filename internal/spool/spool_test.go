@@ -321,6 +321,9 @@ func TestPermissions(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := filepath.Walk(filepath.Dir(dir), func(name string, info os.FileInfo, err error) error {
+		if err == nil && info.Mode()&os.ModeSymlink != 0 { // to the newest segment
+			return nil
+		}
 		if want := map[bool]os.FileMode{true: 0o700, false: 0o600}[info.IsDir()]; info.Mode().Perm() != want {
 			t.Errorf("%s has mode %v, want %v", name, info.Mode().Perm(), want)
 		}
