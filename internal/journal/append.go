@@ -111,7 +111,7 @@ func (w *Writer) newest() (made bool, err error) {
 	return made || next, err
 }
 
-// find opens the newest segment, or makes the next one if there is none or if its header is missing.
+// find opens the newest segment. It makes the first one, and the next one if the newest has no header.
 func (w *Writer) find() (made bool, err error) {
 	number := max(w.number, hint(w.Dir))
 	for range maxTries {
@@ -147,8 +147,8 @@ func (w *Writer) find() (made bool, err error) {
 	return made, fmt.Errorf("cannot append to the journal: %d segments have no header", maxTries)
 }
 
-// hintFile is a link to the newest segment, so that a new process need not read the directory. It may be missing or
-// old.
+// hintFile is a link to the newest segment, so that a new process need not read the directory. It may be
+// missing or old.
 const hintFile = "newest"
 
 // hint returns the number of the segment that was made last, or 0.

@@ -276,7 +276,8 @@ func read(text []byte, first bool) (line Line, ok bool) {
 	return Line{Text: object}, true
 }
 
-// Remove removes a segment from the directory. Only closed ones can be removed.
+// Remove removes a segment from the directory. Only closed ones can be removed, and the caller must remove
+// the oldest first: a writer sees that its segment has ended by the next one.
 func (l *Log) Remove(s *Segment) error {
 	if !s.closed {
 		return fmt.Errorf("cannot remove %s: it is open", s.Name())

@@ -82,7 +82,10 @@ func (s *Spool) prune(now time.Time) error {
 		if err != nil || !segment.Closed() || i >= len(list)-1-s.opts.KeepFiles && now.Sub(ended) <= s.opts.MaxAge {
 			break
 		}
-		errs = append(errs, log.Remove(segment))
+		if err := log.Remove(segment); err != nil {
+			errs = append(errs, err)
+			break // a segment goes only after all older ones: see journal.Log.Remove
+		}
 	}
 	return errors.Join(append(errs, s.sweep())...)
 }

@@ -142,13 +142,13 @@ func (in *Intake) pass(ctx context.Context) (lines int, err error) {
 	}
 	defer log.Close()
 	var errs []error
-	closed := 0
+	closed := 0 // segments that stay
 	for _, f := range log.Files() {
-		if f.Closed() {
+		n, gone, err := in.file(ctx, log, f, closed)
+		lines += n
+		if f.Closed() && !gone {
 			closed++
 		}
-		n, err := in.file(ctx, log, f, closed)
-		lines += n
 		if err != nil {
 			errs = append(errs, err)
 		}
@@ -160,21 +160,24 @@ func (in *Intake) pass(ctx context.Context) (lines int, err error) {
 }
 
 // file takes in one segment. Then it removes or closes the segment, if that is due.
-func (in *Intake) file(ctx context.Context, log *spool.Log, f *spool.LogFile, closed int) (lines int, err error) {
+//
+// closed is the number of older segments that stay. A segment is removed only after them.
+func (in *Intake) file(ctx context.Context, log *spool.Log, f *spool.LogFile, closed int) (lines int, gone bool, err error) {
 	size, err := f.Size()
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	done, err := in.Store.Mark(ctx, f.Key())
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	if done, lines, err = in.take(ctx, f, done, size); err != nil {
-		return lines, err
+		return lines, false, err
 	}
 	switch {
-	case f.Closed() && done == size:
+	case f.Closed() && done == size && closed == 0:
 		err = in.remove(ctx, f)
+		gone = err == nil
 	case !f.Closed() && closed < maxClosed && size > f.Begin() && (size >= fault.Less(int64(endSize)) || time.Since(f.Begun()) > cmp.Or(in.age, endAge)):
 		err = log.End()
 		in.at("ended")
@@ -182,7 +185,7 @@ func (in *Intake) file(ctx context.Context, log *spool.Log, f *spool.LogFile, cl
 	if errors.Is(err, spool.ErrBusy) {
 		err = nil // the next pass tries again
 	}
-	return lines, err
+	return lines, gone, err
 }
 
 // remove removes a segment after all its lines are in the store.
