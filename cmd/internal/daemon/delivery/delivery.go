@@ -9,8 +9,8 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/internal/fault"
 	"github.com/grapnel-dev/grapnel/internal/circuit"
+	"github.com/grapnel-dev/grapnel/internal/fault"
 	"github.com/grapnel-dev/grapnel/outbound"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )

@@ -7,8 +7,8 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/internal/fault"
 	"github.com/grapnel-dev/grapnel/internal/circuit"
+	"github.com/grapnel-dev/grapnel/internal/fault"
 	"github.com/grapnel-dev/grapnel/internal/webhook"
 	"github.com/grapnel-dev/grapnel/outbound"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"

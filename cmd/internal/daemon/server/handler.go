@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
-	"github.com/grapnel-dev/grapnel/internal/fault"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/fault"
 )
 
 // openAPI describes all routes.

@@ -4,6 +4,7 @@ package records
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -137,13 +138,14 @@ func (r *Source) leftOut(ctx context.Context, log store.Log, query store.Query) 
 	return n
 }
 
-// linesOf reads the lines of a file. They are decoded later.
+// linesOf reads the lines of a file. They are decoded later. The file may be a segment of the log, whose first
+// line is a header.
 func linesOf(name string, in io.Reader) iter.Seq2[replay.Record, error] {
 	return func(yield func(replay.Record, error) bool) {
 		lines := bufio.NewReaderSize(in, 1<<20)
 		for n := 1; ; n++ {
 			line, err := readRecordLine(lines)
-			if len(strings.TrimSpace(string(line[:min(len(line), 64)]))) > 0 {
+			if len(strings.TrimSpace(string(line[:min(len(line), 64)]))) > 0 && !bytes.HasPrefix(line, []byte(`{"journal":`)) {
 				if !yield(replay.Record{Load: func(e *spool.Entry) error { return decodeRecord(line, e) }}, nil) {
 					return
 				}
