@@ -276,7 +276,7 @@ func (w *Writer) write(line []byte) (done bool, err error) {
 	}
 	at, err := os.Lstat(segment(w.Dir, w.number))
 	if err != nil || !os.SameFile(at, w.info) {
-		return false, nil //nolint:nilerr // the segment was removed or replaced
+		return false, nil // the segment was removed or replaced
 	}
 	step("locked")
 	if err := files.WriteOnce(w.file, line); err != nil {

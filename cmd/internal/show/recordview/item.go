@@ -310,11 +310,11 @@ func (it *Item) Parts(slow float64) []typeset.Span {
 // Failures returns the number of hooks that failed, and how many of them failed open.
 func (it *Item) Failures() (failed, open int) {
 	for i := range it.Hooks {
-		switch DidOf(&it.Hooks[i]) {
-		case FailedOpen:
+		did := DidOf(&it.Hooks[i])
+		if did == FailedOpen {
 			open++
-			failed++
-		case Failed:
+		}
+		if did == Failed || did == FailedOpen {
 			failed++
 		}
 	}

@@ -48,6 +48,7 @@ func (s *Site) newRow(r *store.Row) row {
 			out.By = append(out.By, h.Name+" allowed")
 		case recordview.Decided, recordview.Changed:
 			out.By = append(out.By, h.Name)
+		case recordview.Nothing:
 		}
 	}
 	if s.Inbox == nil {
