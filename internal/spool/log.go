@@ -75,33 +75,13 @@ func (l *Log) End() error {
 	return errors.Join(err, w.Close())
 }
 
-// A LogFile is one segment of a Log.
+// A LogFile is one segment of a Log. Readers must call Flush before they take lines to another place: after a
+// power cut, the segment must not end before a line that was taken.
 type LogFile struct {
-	segment *journal.Segment
-	log     *Log
+	*journal.Segment
+
+	log *Log
 }
-
-// Name returns the name of the file in its directory.
-func (f *LogFile) Name() string { return f.segment.Name() }
-
-// Key returns the random name of the segment.
-func (f *LogFile) Key() string { return f.segment.Key() }
-
-// Closed reports whether the content is final.
-func (f *LogFile) Closed() bool { return f.segment.Closed() }
-
-// Begun returns when the segment was made.
-func (f *LogFile) Begun() time.Time { return f.segment.Begun() }
-
-// Begin returns the size of a segment without lines.
-func (f *LogFile) Begin() int64 { return f.segment.Begin() }
-
-// Size returns the current size in bytes.
-func (f *LogFile) Size() (int64, error) { return f.segment.Size() }
-
-// Flush waits until the content is on disk. Readers must call it before they take lines: after a power cut,
-// the segment must not end before a line that was taken.
-func (f *LogFile) Flush() error { return f.segment.Flush() }
 
 // A Line is one line of a log.
 type Line struct {
@@ -116,7 +96,7 @@ type Line struct {
 func (f *LogFile) Lines(from int64) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		var last time.Time
-		for text, err := range f.segment.Lines(from) {
+		for text, err := range f.Segment.Lines(from) {
 			line := Line{Line: text}
 			switch {
 			case err != nil || text.Text == nil:
@@ -147,15 +127,15 @@ func (f *LogFile) Refuse(line *Line, why error) {
 // it in two places recognizes it.
 func (f *LogFile) torn(line *Line, last time.Time) Entry {
 	if last.IsZero() {
-		if ended, err := f.segment.Ended(); err == nil {
+		if ended, err := f.Ended(); err == nil {
 			last = ended.UTC()
 		}
 	}
 	shown := cutText(string(bytes.ToValidUTF8(line.Text, []byte("\uFFFD"))), maxShown, 0)
 	return Entry{Record: grapnel.Record{
-		ID:   "torn-" + files.Digest(fmt.Appendf(nil, "%s %d", f.segment.Key(), line.Begin))[:28],
+		ID:   "torn-" + files.Digest(fmt.Appendf(nil, "%s %d", f.Key(), line.Begin))[:28],
 		Time: last, Agent: "grapnel", Event: Torn, Hooks: []grapnel.HookRun{},
-		Error: fmt.Sprintf("%s, byte %d: %v: %s", f.segment.Name(), line.Begin, line.Torn, shown),
+		Error: fmt.Sprintf("%s, byte %d: %v: %s", f.Name(), line.Begin, line.Torn, shown),
 	}}
 }
 
@@ -254,7 +234,7 @@ func (f *LogFile) Remove() error {
 		return err
 	}
 	defer lock.Close()
-	if err := f.log.log.Remove(f.segment); err != nil {
+	if err := f.log.log.Remove(f.Segment); err != nil {
 		if inUse(err) {
 			return fmt.Errorf("%w: %w", ErrBusy, err)
 		}

@@ -109,7 +109,7 @@ func IDs(dir string) ([]string, error) {
 	defer log.Close()
 	var ids []string
 	for _, f := range log.files {
-		lines := bufio.NewReaderSize(io.NewSectionReader(f.segment, 0, 1<<62), maxLine)
+		lines := bufio.NewReaderSize(io.NewSectionReader(f, 0, 1<<62), maxLine)
 		for begin := true; ; {
 			part, err := lines.ReadSlice('\n') // the beginning of a line, or more of a long one
 			if id := idOf(part); begin && id != "" {
