@@ -5,6 +5,7 @@ package docs
 import (
 	_ "embed"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,8 +27,8 @@ func TestRecipes(t *testing.T) {
 		tests[title] = strings.TrimSpace(lines)
 	}
 	recipes := regexp.MustCompile("(?m)^### (.+)\n\n```yaml\n((?s:.*?))```").FindAllStringSubmatch(readPage(t, "recipes.md"), -1)
-	if len(recipes) < 30 {
-		t.Errorf("%d recipes", len(recipes))
+	if said := fmt.Sprintf("[%d recipes](docs/recipes.md)", len(recipes)); len(recipes) < 30 || !strings.Contains(readPage(t, filepath.Join("..", "README.md")), said) {
+		t.Errorf("%d recipes; README.md does not say %q", len(recipes), said)
 	}
 	for _, m := range recipes {
 		title, policy := m[1], m[2]
