@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io/fs"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,6 +26,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/programs"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/records"
+	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/internal/testhelp/await"
 	"github.com/grapnel-dev/grapnel/process"
 )
@@ -99,6 +102,11 @@ var startsConcurrent = regexp.MustCompile(`grapnel (daemon|serve)|worker:`)
 // status. Scripts about daemons and workers run them with the race detector.
 func TestScripts(t *testing.T) {
 	t.Parallel()
+	t.Cleanup(func() { // after all scripts
+		if run := flag.Lookup("test.run").Value.String(); checkedRecords.Load() == 0 && !strings.Contains(run, "/") {
+			t.Error("no Record was compared with the schema")
+		}
+	})
 	testscript.Run(t, testscript.Params{
 		Dir:                 scripts,
 		RequireExplicitExec: true,
@@ -257,26 +265,33 @@ func checkRecords(fail func(string, ...any), dir string) {
 		fail("%v", err)
 		return
 	}
-	_ = filepath.WalkDir(dir, func(name string, _ fs.DirEntry, err error) error {
-		if err != nil || filepath.Base(filepath.Dir(name)) != "spool" || !strings.HasPrefix(filepath.Base(name), "records") {
+	_ = filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
+		if err != nil || !e.IsDir() || e.Name() != "spool" {
 			return nil //nolint:nilerr // scripts also make directories that cannot be read
 		}
-		data, err := os.ReadFile(name)
+		log, err := spool.OpenLog(name, time.Time{})
 		if err != nil {
 			return nil //nolint:nilerr // as above
 		}
-		for line := range bytes.Lines(data) {
-			var rec any
-			if json.Unmarshal(line, &rec) != nil {
-				continue
-			}
-			if err := schema.Validate(rec); err != nil {
-				fail("%s: %v\n%s", name, err, line)
+		defer log.Close()
+		for _, f := range log.Files() {
+			for line, err := range f.Lines(0) {
+				var rec any
+				if err != nil || line.Torn != nil || json.Unmarshal(line.Text, &rec) != nil {
+					continue
+				}
+				checkedRecords.Add(1)
+				if err := schema.Validate(rec); err != nil {
+					fail("%s: %v\n%s", name, err, line.Text)
+				}
 			}
 		}
 		return nil
 	})
 }
+
+// checkedRecords counts the Records that checkRecords has compared.
+var checkedRecords atomic.Int64
 
 var recordSchema = sync.OnceValues(func() (*jsonschema.Resolved, error) {
 	var schema jsonschema.Schema

@@ -169,7 +169,7 @@ func Clear(socket string) error {
 	if err := private(filepath.Dir(socket)); err != nil {
 		return err
 	}
-	lock, err := lockFor(socket, 0)
+	lock, err := lockFor(socket, time.Second) // a hook program that looks for a daemon, and a program that the daemon was starting, hold it briefly
 	if err != nil {
 		return err
 	}
