@@ -246,7 +246,7 @@ func TestEditorOffers(t *testing.T) {
 		"match":  {"version: 1\nhooks:\n  - name: x\n    on: tool.before\n    match:\n      |\n    block: no\n", []string{"command", "path", "tool"}, "command", "by words", ""},
 		"on":     {"version: 1\nhooks:\n  - name: x\n    on: |\n    block: no\n", []string{"tool.before", "PreToolUse"}, "", "", ""},
 		"set":    {"version: 1\nhooks:\n  - name: x\n    on: tool.before\n    set:\n      |\n", []string{"tool.command", "tool.input"}, "", "", ""},
-		"key":    {"version: 1\nhooks:\n  - name: x\n    o|n: tool.before\n    block: no\n", nil, "", "", "one event or a list"},
+		"key":    {"version: 1\nhooks:\n  - name: x\n    o|n: tool.before\n    block: no\n", nil, "", "", "events at which the hook runs"},
 		"deep":   {"version: 1\nhooks:\n  - {name: x, on: tool.before, match: {com|mand: rm}, block: no}\n", nil, "", "", "git push --force"},
 		"test":   {"version: 1\ntests:\n  - command: ls\n    |\n", []string{"want", "name", "skip"}, "skip", "reason to skip the test", ""},
 		"want":   {"version: 1\ntests:\n  - command: ls\n    want: |\n", []string{"block", "ask", "allow", "none"}, "", "", ""},
