@@ -70,8 +70,12 @@ func (t *term) mayBegin(head string) bool {
 // shortest returns a path without "." and ".." and double slashes: /./ is /. It returns any text
 // that is not a path unchanged.
 func shortest(s string) string {
-	if strings.IndexByte(s, '/') < 0 || strings.Contains(s, "://") {
+	if strings.IndexByte(s, '/') < 0 {
 		return s
+	}
+	double := strings.Contains(s, "//")
+	if double && strings.Contains(s, "://") || !double && s[0] != '.' && s[len(s)-1] != '/' && !strings.Contains(s, "/.") {
+		return s // most paths are short already, and every pattern asks about every operand
 	}
 	return path.Clean(s)
 }
