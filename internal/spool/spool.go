@@ -11,9 +11,9 @@
 // [Read], [Follow] and [OpenLog] read the Records. [Spool.Drain] runs the pending hooks, in a
 // separate process that [StartDrain] starts.
 //
-// Many processes may write at the same time. Each line is one write, so a killed process leaves
-// complete lines; a power cut may lose the last lines unless Options.Sync is set. The directory
-// should be on a local disk: network file systems do not append atomically.
+// The Records are in a journal below the directory; package journal says what a kill and a power cut leave.
+// Many processes may write at the same time. Without Options.Sync, a power cut may lose the last lines. The
+// directory should be on a local disk: network file systems do not append atomically.
 //
 // The package makes no decisions about hooks. Its files do not protect against a process of the
 // same user, which can change any of them.
