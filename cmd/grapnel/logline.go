@@ -42,11 +42,11 @@ func (l *logLines) print(e *spool.Entry) error {
 	if width > 0 {
 		limit = 4 * width // bytes
 	}
-	about := inOneLine(recordview.About(e, limit))
+	about := oneLine(recordview.About(e, limit))
 	if e.Late {
 		about = ""
 	}
-	id := typeset.Yellow.Span(fmt.Sprintf("%-12s  ", inOneLine(l.ids.Short(l.ctx, e.ID))))
+	id := typeset.Yellow.Span(fmt.Sprintf("%-12s  ", oneLine(l.ids.Short(l.ctx, e.ID))))
 	at := e.Time.Local()
 	word := decisionWord(e)
 	decision := cli.DecisionStyle(word).Span(fmt.Sprintf("%-11s", word))
@@ -54,7 +54,7 @@ func (l *logLines) print(e *spool.Entry) error {
 	if width == 0 || width >= wideLog {
 		row := typeset.Row{
 			id,
-			{Text: fmt.Sprintf("%s  %-11s %-17s %-18s ", at.Format("01-02 15:04:05"), inOneLine(e.Agent), inOneLine(string(e.Event)), inOneLine(e.Tool))},
+			{Text: fmt.Sprintf("%s  %-11s %-17s %-18s ", at.Format("01-02 15:04:05"), oneLine(e.Agent), oneLine(string(e.Event)), oneLine(e.Tool))},
 			decision,
 			{Text: fmt.Sprintf(" %6.1f ms", e.MS)},
 		}
@@ -66,7 +66,7 @@ func (l *logLines) print(e *spool.Entry) error {
 			return err
 		}
 	}
-	tool := gap(cmp.Or(inOneLine(e.Tool), strings.TrimPrefix(inOneLine(string(e.Event)), records.Own)))
+	tool := gap(cmp.Or(oneLine(e.Tool), strings.TrimPrefix(oneLine(string(e.Event)), records.Own)))
 	clock := "15:04:05  "
 	if width < mediumLog {
 		clock = "15:04  "
@@ -76,7 +76,7 @@ func (l *logLines) print(e *spool.Entry) error {
 	}
 	row := typeset.Row{id, {Text: at.Format(clock)}, decision, tool}
 	if width >= agentLog {
-		row = slices.Insert(row, 2, typeset.Span{Text: fmt.Sprintf("%-11s  ", inOneLine(e.Agent))})
+		row = slices.Insert(row, 2, typeset.Span{Text: fmt.Sprintf("%-11s  ", oneLine(e.Agent))})
 	}
 	room := width - row.Columns()
 	// The hooks leave at least half of the line for the subject, if it needs that much.
@@ -91,10 +91,6 @@ func gap(text string) typeset.Span {
 		return typeset.Span{}
 	}
 	return typeset.Span{Text: "  " + text}
-}
-
-func inOneLine(text string) string {
-	return printable.Text(strings.Join(strings.Fields(text), " "))
 }
 
 // decisionWord returns the result of an event. What hooks in observe mode would have done is
@@ -121,7 +117,7 @@ func (l *logLines) hooks(e *spool.Entry, word string) typeset.Row {
 		} else {
 			by = append(by, typeset.Span{Text: "  "})
 		}
-		by = append(by, style.Span(inOneLine(text)))
+		by = append(by, style.Span(oneLine(text)))
 	}
 	labels := cli.Labels(e.Hooks, func(h *grapnel.HookRun) (string, string) { return h.Name, h.Source })
 	for i, name := range labels {

@@ -130,10 +130,12 @@ func (w *Writer) find() (made bool, err error) {
 			if err := files.PrivateDir(w.Dir); err != nil {
 				return made, err
 			}
-			if number, err = last(w.Dir); err != nil {
+			numbers, err := Numbers(w.Dir)
+			if err != nil {
 				return made, err
 			}
-			if number > 0 {
+			if len(numbers) > 0 {
+				number = numbers[len(numbers)-1]
 				continue
 			}
 			number = 1
@@ -260,9 +262,8 @@ func (w *Writer) create(number int) error {
 // write writes a line to the open segment, unless the segment has a successor.
 func (w *Writer) write(line []byte) (done bool, err error) {
 	lock, err := w.lock(files.Shared, blocked)
-	stopped := errors.Is(err, files.ErrLocked)
 	switch {
-	case stopped: // a process was stopped while it made the successor
+	case errors.Is(err, files.ErrLocked): // a process was stopped while it made the successor
 		if err := w.create(w.number + 1); err != nil && !errors.Is(err, fs.ErrExist) {
 			return false, err
 		}
@@ -328,19 +329,4 @@ func numberOf(name string) int {
 		return 0
 	}
 	return n
-}
-
-// last returns the number of the newest segment, or 0.
-func last(dir string) (int, error) {
-	f, err := os.Open(dir)
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
-	names, err := f.Readdirnames(-1)
-	newest := 0
-	for _, name := range names {
-		newest = max(newest, numberOf(name))
-	}
-	return newest, err
 }

@@ -70,6 +70,10 @@ func (l *Log) Refresh() error {
 		}
 		list = append(list, s)
 	}
+	defer func() { // also after an error, so that Close closes all
+		slices.SortStableFunc(list, func(a, b *Segment) int { return a.Number - b.Number })
+		l.segments = list
+	}()
 	for i, number := range numbers {
 		closed := i < len(numbers)-1
 		s := have[number]
@@ -85,8 +89,6 @@ func (l *Log) Refresh() error {
 		}
 		s.closed = s.closed || closed
 	}
-	slices.SortStableFunc(list, func(a, b *Segment) int { return a.Number - b.Number })
-	l.segments = list
 	return nil
 }
 
@@ -180,8 +182,8 @@ func (s *Segment) Ended() (time.Time, error) {
 // Closed reports whether the content is final, as of the last Refresh.
 func (s *Segment) Closed() bool { return s.closed }
 
-// Begin returns the offset behind the header: a segment of this size has no lines.
-func (s *Segment) Begin() int64 { return int64(s.head.length) }
+// HeaderLength returns the length of the header: a segment of this size has no lines.
+func (s *Segment) HeaderLength() int64 { return int64(s.head.length) }
 
 // Size returns the current size in bytes.
 func (s *Segment) Size() (int64, error) {

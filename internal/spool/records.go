@@ -75,19 +75,18 @@ func (s *Spool) prune(now time.Time) error {
 		return err
 	}
 	defer log.Close()
-	var errs []error
+	var failed error
 	list := log.Segments()
 	for i, segment := range list {
 		ended, err := segment.Ended()
 		if err != nil || !segment.Closed() || i >= len(list)-1-s.opts.KeepFiles && now.Sub(ended) <= s.opts.MaxAge {
 			break
 		}
-		if err := log.Remove(segment); err != nil {
-			errs = append(errs, err)
+		if failed = log.Remove(segment); failed != nil {
 			break // a segment goes only after all older ones: see journal.Log.Remove
 		}
 	}
-	return errors.Join(append(errs, s.sweep())...)
+	return errors.Join(failed, s.sweep())
 }
 
 // aside stores content in a side file and returns its name: the SHA-256 in hex. Equal contents

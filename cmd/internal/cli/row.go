@@ -26,14 +26,14 @@ func (c *Console) Row(spans ...typeset.Span) error {
 	if room := c.Columns(); room > 0 {
 		row = row.Cut(room)
 	}
-	_, err := fmt.Fprintln(c.Out, row.String(c.Colors()))
+	_, err := fmt.Fprintln(c.Out, row.In(c.Colors()))
 	return err
 }
 
 // Rows prints rows as they are, without the spaces at their ends.
 func (c *Console) Rows(rows []typeset.Row) {
 	for _, row := range rows {
-		fmt.Fprintln(c.Out, row.TrimRight().String(c.Colors()))
+		fmt.Fprintln(c.Out, row.TrimRight().In(c.Colors()))
 	}
 }
 

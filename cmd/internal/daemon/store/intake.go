@@ -178,7 +178,7 @@ func (in *Intake) file(ctx context.Context, log *spool.Log, f *spool.LogFile, cl
 	case f.Closed() && done == size && closed == 0:
 		err = in.remove(ctx, f)
 		gone = err == nil
-	case !f.Closed() && closed < maxClosed && size > f.Begin() && (size >= fault.Less(int64(endSize)) || time.Since(f.Begun()) > cmp.Or(in.age, endAge)):
+	case !f.Closed() && closed < maxClosed && size > f.HeaderLength() && (size >= fault.Less(int64(endSize)) || time.Since(f.Begun()) > cmp.Or(in.age, endAge)):
 		err = log.End()
 		in.at("ended")
 	}

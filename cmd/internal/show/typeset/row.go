@@ -108,8 +108,8 @@ func (r Row) Painted() string {
 	return b.String()
 }
 
-// String returns the text, with its styles if color is set.
-func (r Row) String(color bool) string {
+// In returns the text, with its styles if color is set.
+func (r Row) In(color bool) string {
 	if color {
 		return r.Painted()
 	}

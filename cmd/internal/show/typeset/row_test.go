@@ -59,7 +59,7 @@ func TestCutAndFill(t *testing.T) {
 	if got := marked(row.TrimRight()); got != "<31:日本> abc" {
 		t.Errorf("trimmed: %q", got)
 	}
-	if got := row.String(true); got != "\x1b[31m日本\x1b[0m abc  " {
+	if got := row.In(true); got != "\x1b[31m日本\x1b[0m abc  " {
 		t.Errorf("painted: %q", got)
 	}
 }
