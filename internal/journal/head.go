@@ -1,0 +1,303 @@
+package journal
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/grapnel-dev/grapnel/internal/files"
+)
+
+// A Head identifies a state of the log: the first Offset bytes of a segment, and the manifest at that time. A
+// Head from yesterday shows later whether all of it still exists unchanged. It says nothing after retention
+// has removed the segment. The zero Head is the head of an empty log.
+//
+// The hash is SHA-256(hash of the newest line of the manifest, or zeros; SHA-256 of the bytes). The line is
+// the one about the last segment before, or a later one, but not the line about this segment or a line behind
+// it. So a Head of a segment that was sealed meanwhile can still be compared.
+type Head struct {
+	Segment int
+	Offset  int64
+	Hash    Hash
+}
+
+// headOf returns the head after bytes with a SHA-256 sum.
+func headOf(segment int, offset int64, line Hash, sum []byte) Head {
+	return Head{segment, offset, sha256.Sum256(append(line[:], sum...))}
+}
+
+// String returns SEGMENT:OFFSET:HASH, the hash in hex.
+func (h Head) String() string {
+	return strconv.Itoa(h.Segment) + ":" + strconv.FormatInt(h.Offset, 10) + ":" + h.Hash.String()
+}
+
+// MarshalText returns the same text as String.
+func (h Head) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
+
+// UnmarshalText parses the output of String.
+func (h *Head) UnmarshalText(text []byte) (err error) {
+	*h, err = ParseHead(string(text))
+	return err
+}
+
+// ParseHead parses the output of String.
+func ParseHead(text string) (h Head, err error) {
+	parts := strings.Split(text, ":")
+	if len(parts) == 3 {
+		var bad [3]error
+		h.Segment, bad[0] = strconv.Atoi(parts[0])
+		h.Offset, bad[1] = strconv.ParseInt(parts[1], 10, 64)
+		bad[2] = h.Hash.UnmarshalText([]byte(parts[2]))
+		err = errors.Join(bad[:]...)
+	}
+	if err != nil || h.String() != text || h.Segment < 0 || h.Offset < 0 || h.Segment == 0 && h != (Head{}) {
+		return Head{}, fmt.Errorf("%q is not the head of a log (want SEGMENT:OFFSET:HASH, the hash with %d hexadecimal digits)", text, 2*sha256.Size)
+	}
+	return h, nil
+}
+
+// headFile has the newest Head that a process saved.
+const headFile = "head"
+
+// ReadHead returns the saved head. The error is [fs.ErrNotExist] if none was saved.
+func ReadHead(dir string) (Head, error) {
+	text, err := files.Read(filepath.Join(dir, headFile), 1<<10)
+	if err != nil {
+		return Head{}, fmt.Errorf("cannot read the saved head: %w", err)
+	}
+	line, _ := strings.CutSuffix(string(text), "\n")
+	h, err := ParseHead(line)
+	if err == nil && line+"\n" != string(text) {
+		err = errors.New("the file was cut")
+	}
+	if err != nil {
+		return Head{}, fmt.Errorf("cannot read the saved head, %s: %w", filepath.Join(dir, headFile), err)
+	}
+	return h, nil
+}
+
+// patience is how long CurrentHead waits for another process that seals.
+const patience = 5 * time.Second
+
+// CurrentHead seals the closed segments and returns the head of the log. It waits a few seconds for another
+// process that seals, then it returns [ErrBusy]. A missing log has the zero Head.
+func CurrentHead(dir string) (Head, error) {
+	for begun := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		h, err := (&HeadKeeper{Dir: dir}).head()
+		if !errors.Is(err, ErrBusy) || time.Since(begun) > patience {
+			return h, err
+		}
+	}
+}
+
+// A HeadKeeper saves the head of a log again and again, and reads only what is new. It is not safe for
+// concurrent use, but several processes can have one each.
+type HeadKeeper struct {
+	Dir string
+
+	number   int
+	file     fs.FileInfo // of segment number
+	offset   int64
+	sum      hash.Hash   // of the first offset bytes
+	manifest fs.FileInfo // when it was read; nil = never
+	line     Hash        // its newest line
+	current  Head
+	saved    Head
+	checked  bool // the file with the head that another process saved
+}
+
+// Save seals closed segments, and replaces the saved head if the log has new bytes. It flushes the bytes first,
+// so that the saved head names nothing that a power cut takes away. Call it again after an error, for example
+// [ErrBusy]. If the log does not match the head that was saved before, Save keeps that head, because it is
+// evidence, and returns an error: the way out is to read the report of Verify and to remove the file.
+func (k *HeadKeeper) Save() (Head, error) {
+	h, err := k.head()
+	if err != nil {
+		return h, err
+	}
+	return h, k.write(h)
+}
+
+func (k *HeadKeeper) write(h Head) error {
+	if h == k.saved {
+		return nil
+	}
+	if !k.checked {
+		if err := k.check(); err != nil {
+			return fmt.Errorf("cannot replace the saved head: %w", err)
+		}
+		k.checked = true
+	}
+	step("before the head")
+	if err := files.WriteSync(filepath.Join(k.Dir, headFile), []byte(h.String()+"\n"), 0o600); err != nil {
+		return fmt.Errorf("cannot save the head: %w", err)
+	}
+	step("after the head")
+	k.saved = h
+	return nil
+}
+
+// check returns an error if the log does not match the saved head.
+func (k *HeadKeeper) check() error {
+	h, err := ReadHead(k.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	m, err := ReadManifest(k.Dir)
+	if err != nil || h.Segment <= m.removedTo() {
+		return err
+	}
+	f, err := files.OpenRegular(segment(k.Dir, h.Segment), os.O_RDONLY)
+	if err != nil {
+		return err
+	}
+	sum := sha256.New()
+	_, err = io.CopyN(sum, f, h.Offset)
+	if errors.Is(err, io.EOF) || err == nil && !m.matches(h, sum.Sum(nil)) {
+		err = fmt.Errorf("the log does not match it: %s", h)
+	}
+	return errors.Join(err, f.Close())
+}
+
+// matches reports whether a head is the head after bytes of its segment that have a SHA-256 sum, together with
+// one of the lines of the manifest that could be the newest then.
+func (m *Manifest) matches(h Head, sum []byte) bool {
+	line, matched := Hash{}, false
+	for _, s := range m.statements {
+		if s.Sealed != nil && s.Sealed.Segment >= h.Segment {
+			break
+		}
+		if s.Sealed != nil {
+			matched = false // no head of this segment is older
+		} else {
+			matched = matched || headOf(h.Segment, h.Offset, line, sum) == h
+		}
+		line = s.hash
+	}
+	return matched || headOf(h.Segment, h.Offset, line, sum) == h
+}
+
+// saveHead saves the head as of the statements so far.
+func (l *ledger) saveHead() error {
+	k := &HeadKeeper{Dir: l.dir}
+	if err := k.begin(l.Manifest); err != nil {
+		return err
+	}
+	h, err := k.next(true)
+	if err != nil || h.Segment == 0 {
+		return err
+	}
+	return k.write(h)
+}
+
+// head returns the head of the log.
+func (k *HeadKeeper) head() (Head, error) {
+	moved, err := k.refresh()
+	if err != nil {
+		return Head{}, fmt.Errorf("cannot compute the head of the journal: %w", err)
+	}
+	h, err := k.next(moved)
+	if err != nil {
+		return Head{}, fmt.Errorf("cannot compute the head of the journal: %w", err)
+	}
+	return h, nil
+}
+
+// refresh seals closed segments if there is one or if the manifest has changed, and begins with the first
+// segment that is not sealed.
+func (k *HeadKeeper) refresh() (moved bool, err error) {
+	info, err := os.Lstat(filepath.Join(k.Dir, manifestFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	same := k.manifest == nil && info == nil || k.manifest != nil && info != nil && os.SameFile(k.manifest, info) && k.manifest.Size() == info.Size()
+	if k.number > 0 && same && !files.Exists(segment(k.Dir, k.number+1)) {
+		return false, nil
+	}
+	if numbers, err := Numbers(k.Dir); len(numbers) == 0 || err != nil {
+		k.number = 0
+		return false, err
+	}
+	l, err := openLedger(k.Dir)
+	if errors.Is(err, ErrBusy) && k.number > 0 {
+		return false, nil // the segment and the line that are known give a head, too
+	}
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, l.close()) }()
+	if _, err := l.seal(); err != nil && !errors.Is(err, ErrBusy) {
+		return false, err
+	}
+	if k.manifest, err = l.file.Stat(); err != nil {
+		return false, err
+	}
+	return true, k.begin(l.Manifest)
+}
+
+// begin finds the first segment that is not sealed. It keeps the sum if this is the segment that it knows.
+func (k *HeadKeeper) begin(m *Manifest) error {
+	k.line = m.Last
+	numbers, err := Numbers(k.Dir)
+	if err != nil {
+		return err
+	}
+	for _, n := range numbers {
+		if n <= m.sealedTo() {
+			continue
+		}
+		if n != k.number {
+			k.number, k.file, k.offset, k.sum = n, nil, 0, sha256.New()
+		}
+		return nil
+	}
+	k.number = 0
+	return nil
+}
+
+// next reads and flushes the new bytes of the segment. moved means that the manifest may be new.
+func (k *HeadKeeper) next(moved bool) (h Head, err error) {
+	if k.number == 0 {
+		return Head{}, nil
+	}
+	f, err := files.OpenRegular(segment(k.Dir, k.number), os.O_RDWR)
+	if err != nil {
+		return h, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return h, err
+	case k.file == nil: // a flushed byte is safe only if the name of its file is
+		err = files.FlushDir(k.Dir)
+	case !os.SameFile(info, k.file) || info.Size() < k.offset:
+		err = fmt.Errorf("%s was replaced or cut", f.Name())
+	case info.Size() == k.offset && !moved:
+		return k.current, nil
+	}
+	if err != nil {
+		return h, err
+	}
+	if err := files.Flush(f); err != nil {
+		return h, err
+	}
+	n, err := io.Copy(k.sum, io.NewSectionReader(f, k.offset, info.Size()-k.offset))
+	k.file, k.offset = info, k.offset+n
+	if err != nil {
+		return h, err
+	}
+	k.current = headOf(k.number, k.offset, k.line, k.sum.Sum(nil))
+	return k.current, nil
+}
