@@ -237,7 +237,7 @@ func ReadManifest(dir string) (*Manifest, error) {
 
 // readManifest also returns the number of bytes that complete lines have.
 func readManifest(f *os.File) (size int64, m *Manifest, err error) {
-	data, err := io.ReadAll(f)
+	data, err := content(f)
 	if err != nil {
 		return 0, nil, fmt.Errorf("cannot read the manifest of the journal: %w", err)
 	}
@@ -253,6 +253,21 @@ func readManifest(f *os.File) (size int64, m *Manifest, err error) {
 		m = parseManifest(data[:valid], func(int, error) {})
 	}
 	return size, m, err
+}
+
+// content reads a manifest in one go: if a reader looked for more later, it could read the rest of a torn line
+// and then, in its place, a part of another line.
+func content(f *os.File) ([]byte, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	data := make([]byte, info.Size())
+	n, err := f.ReadAt(data, 0)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return data[:n], err
 }
 
 // startOf returns where a line begins.
@@ -277,7 +292,7 @@ type ledger struct {
 
 // openLedger locks and reads the manifest. It cuts off what a killed process left. The error is [ErrBusy] or
 // [ErrManifest].
-func openLedger(dir string) (l *ledger, err error) {
+func openLedger(dir string) (*ledger, error) {
 	lockable, err := files.OpenRegular(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return nil, err
@@ -289,17 +304,19 @@ func openLedger(dir string) (l *ledger, err error) {
 		}
 		return nil, errors.Join(err, lockable.Close())
 	}
-	l = &ledger{dir: dir, lock: lock}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, l.close())
-		}
-	}()
-	if l.file, err = files.OpenRegular(filepath.Join(dir, manifestFile), os.O_RDWR|os.O_APPEND|os.O_CREATE); err != nil {
-		return nil, err
+	l := &ledger{dir: dir, lock: lock}
+	if err := l.read(); err != nil {
+		return nil, errors.Join(err, l.close())
+	}
+	return l, nil
+}
+
+func (l *ledger) read() (err error) {
+	if l.file, err = files.OpenRegular(filepath.Join(l.dir, manifestFile), os.O_RDWR|os.O_APPEND|os.O_CREATE); err != nil {
+		return err
 	}
 	if l.size, l.Manifest, err = readManifest(l.file); err != nil {
-		return nil, err
+		return err
 	}
 	info, err := l.file.Stat()
 	if err == nil && info.Size() > l.size {
@@ -309,9 +326,9 @@ func openLedger(dir string) (l *ledger, err error) {
 		err = files.Flush(l.file)
 	}
 	if err == nil && l.size == 0 {
-		err = files.FlushDir(dir)
+		err = files.FlushDir(l.dir)
 	}
-	return l, err
+	return err
 }
 
 func (l *ledger) close() error {
@@ -325,7 +342,7 @@ func (l *ledger) close() error {
 // state adds a statement, and flushes it. The saved head exists before the first one, so that Verify misses it
 // if it was removed.
 func (l *ledger) state(s statement) error {
-	if _, err := ReadHead(l.dir); len(l.statements) == 0 && errors.Is(err, fs.ErrNotExist) {
+	if len(l.statements) == 0 && !files.Exists(filepath.Join(l.dir, headFile)) {
 		if err := l.saveHead(); err != nil {
 			return err
 		}

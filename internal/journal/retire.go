@@ -54,9 +54,9 @@ func (l Limits) String() string {
 	case l.MaxBytes < 0:
 		return text
 	case l.MaxBytes%1e9 == 0:
-		return text + fmt.Sprintf(", %d GB", int64(l.MaxBytes/1e9))
+		return text + fmt.Sprintf(", %d GB", l.MaxBytes/1e9)
 	}
-	return text + fmt.Sprintf(", %d MB", int64(l.MaxBytes/1e6))
+	return text + fmt.Sprintf(", %d MB", l.MaxBytes/1e6)
 }
 
 func plural(n int64, what string) string {
@@ -186,27 +186,16 @@ func (l *ledger) stateLimits(limits Limits, now time.Time) error {
 	return l.state(statement{Limits: &LimitChange{Time: now, Limits: limits}})
 }
 
-// removeFiles removes the files of segments that the manifest states as removed, the oldest first. It leaves
-// a file with another key alone: its number was used again after the log was removed by hand.
+// removeFiles removes the files of segments that the manifest states as removed, the oldest first.
 func (l *ledger) removeFiles() error {
 	numbers, err := Numbers(l.dir)
 	if err != nil {
 		return err
 	}
 	for _, n := range numbers {
-		s := l.sealed(n)
-		if n > l.removedTo() || s == nil {
-			continue
-		}
-		f, err := files.OpenRegular(segment(l.dir, n), os.O_RDONLY)
-		if err != nil {
+		if left, err := l.left(l.dir, n); err != nil {
 			return err
-		}
-		h, err := headerOf(f)
-		if err = errors.Join(err, f.Close()); err != nil {
-			return err
-		}
-		if h.key != s.Key && s.Bytes > 0 {
+		} else if !left {
 			continue
 		}
 		step("before a file is removed")
@@ -215,4 +204,22 @@ func (l *ledger) removeFiles() error {
 		}
 	}
 	return nil
+}
+
+// left reports whether the file of a segment is one that the manifest states as removed. A file with another
+// key is not: its number was used again after the log was removed by hand.
+func (m *Manifest) left(dir string, number int) (bool, error) {
+	s := m.sealed(number)
+	if s == nil || number > m.removedTo() {
+		return false, nil
+	}
+	f, err := files.OpenRegular(segment(dir, number), os.O_RDONLY)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	h, err := headerOf(f)
+	return h.key == s.Key || s.Bytes == 0, errors.Join(err, f.Close())
 }

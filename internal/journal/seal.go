@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/grapnel-dev/grapnel/internal/files"
@@ -55,7 +56,7 @@ type closed struct {
 // the time, so the next one that has a header does.
 func (l *ledger) toSeal() (list []closed, err error) {
 	numbers, err := Numbers(l.dir)
-	if err != nil {
+	if len(numbers) == 0 || err != nil {
 		return nil, err
 	}
 	if newest := numbers[len(numbers)-1]; newest <= l.sealedTo() {
@@ -64,7 +65,7 @@ func (l *ledger) toSeal() (list []closed, err error) {
 	var ended time.Time
 	for i := len(numbers) - 1; i >= 0 && numbers[i] > l.sealedTo(); i-- {
 		if !ended.IsZero() {
-			list = append([]closed{{numbers[i], ended}}, list...)
+			list = append(list, closed{numbers[i], ended})
 		}
 		f, err := files.OpenRegular(segment(l.dir, numbers[i]), os.O_RDONLY)
 		if err != nil {
@@ -78,6 +79,7 @@ func (l *ledger) toSeal() (list []closed, err error) {
 			ended = h.time
 		}
 	}
+	slices.Reverse(list)
 	return list, nil
 }
 

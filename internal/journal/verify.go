@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -81,7 +82,7 @@ func Verify(ctx context.Context, dir string, opts VerifyOptions) (Report, error)
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	const tries = 3
+	const tries = 10 // retention removes segments a few times a day
 	for try := 1; ; try++ {
 		v := &verifier{dir: dir, opts: opts, report: Report{Findings: []Finding{}}}
 		err := v.verify(ctx)
@@ -92,10 +93,12 @@ func Verify(ctx context.Context, dir string, opts VerifyOptions) (Report, error)
 			return v.report, fmt.Errorf("cannot verify the journal: %w", err)
 		}
 		if m, err := ReadManifest(dir); try == tries || v.report.OK() || err != nil || m.removedTo() == v.manifest.removedTo() {
-			return v.report, nil
-		} // retention removed segments meanwhile
+			return v.report, nil // otherwise, retention removed segments meanwhile
+		}
 	}
 }
+
+var errOther = errors.New("its key differs from the manifest")
 
 type verifier struct {
 	dir      string
@@ -179,7 +182,7 @@ func (v *verifier) readManifest() error {
 		return err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(f)
+	data, err := content(f)
 	v.found = len(data) > 0
 	v.manifest = parseManifest(data, func(line int, problem error) {
 		v.find(0, 0, "%s, line %d: %v", manifestFile, line, problem)
@@ -244,7 +247,13 @@ func (m *Manifest) implausible(r *Removal, now time.Time) string {
 // compared. It drops the files that retention has left.
 func (v *verifier) checkNumbers() {
 	removed, sealed := v.manifest.removedTo(), v.manifest.sealedTo()
-	v.numbers = slices.DeleteFunc(v.numbers, func(n int) bool { return n <= removed && v.manifest.sealed(n) != nil })
+	v.numbers = slices.DeleteFunc(v.numbers, func(n int) bool {
+		left, err := v.manifest.left(v.dir, n)
+		if n <= removed && !left {
+			v.find(n, 0, "retention has removed this segment, and this file is another one (%v)", cmp.Or(err, errOther))
+		}
+		return n <= removed
+	})
 	exist := removed
 	missing := func(next int) {
 		switch {
