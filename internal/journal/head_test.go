@@ -64,7 +64,7 @@ func TestHeadStaysComparable(t *testing.T) {
 	addMany(t, other, 30)
 	seal(t, other.Dir)
 	for _, h := range opts.Heads {
-		found(t, verify(t, other.Dir, journal.VerifyOptions{Heads: []journal.Head{h}}), h.String()+" does not match")
+		found(t, verify(t, other.Dir, journal.VerifyOptions{Heads: []journal.Head{h}}), "the head "+h.String())
 	}
 }
 

@@ -92,7 +92,7 @@ func Verify(ctx context.Context, dir string, opts VerifyOptions) (Report, error)
 		if err != nil {
 			return v.report, fmt.Errorf("cannot verify the journal: %w", err)
 		}
-		if m, err := ReadManifest(dir); try == tries || v.report.OK() || err != nil || m.removedTo() == v.manifest.removedTo() {
+		if m, _ := ReadManifest(dir); v.report.OK() || try == tries || m == nil || m.removedTo() == v.manifest.removedTo() {
 			return v.report, nil // otherwise, retention removed segments meanwhile
 		}
 	}
