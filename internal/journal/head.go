@@ -154,13 +154,16 @@ func (k *HeadKeeper) check() error {
 	if err != nil {
 		return err
 	}
-	m, err := ReadManifest(k.Dir)
-	if err != nil || h.Segment <= m.removedTo() {
+	f, errFile := files.OpenRegular(segment(k.Dir, h.Segment), os.O_RDONLY)
+	m, err := ReadManifest(k.Dir) // after the file was opened, because retention states a removal before it removes it
+	if errFile != nil {
+		if err == nil && h.Segment > m.removedTo() {
+			err = errFile
+		}
 		return err
 	}
-	f, err := files.OpenRegular(segment(k.Dir, h.Segment), os.O_RDONLY)
-	if err != nil {
-		return err
+	if err != nil || h.Segment <= m.removedTo() {
+		return errors.Join(err, f.Close())
 	}
 	sum := sha256.New()
 	_, err = io.CopyN(sum, f, h.Offset)
@@ -272,6 +275,10 @@ func (k *HeadKeeper) next(moved bool) (h Head, err error) {
 		return Head{}, nil
 	}
 	f, err := files.OpenRegular(segment(k.Dir, k.number), os.O_RDWR)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w: segment %d was removed", ErrBusy, k.number)
+		k.number = 0
+	}
 	if err != nil {
 		return h, err
 	}

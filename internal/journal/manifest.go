@@ -51,7 +51,7 @@ func (h *Hash) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// A Sealed is what the manifest says about a closed segment.
+// A Sealed is the statement of the manifest about a closed segment.
 type Sealed struct {
 	Segment int       `json:"segment"`
 	Key     string    `json:"key"`

@@ -153,7 +153,7 @@ func final(f *os.File) error {
 type counts struct {
 	lines, torn, bytes int64
 
-	firstTorn int64 // where the first torn line begins; -1 = there is none
+	firstTorn int64 // where the first torn line begins; -1 = no line is torn
 }
 
 // count reads a segment to its end and checks each line, like [Segment.Lines].

@@ -134,6 +134,9 @@ func (v *verifier) verify(ctx context.Context) (err error) {
 	if err := v.readManifest(); err != nil {
 		return err
 	}
+	if errors.Is(errHead, fs.ErrNotExist) && files.Exists(filepath.Join(v.dir, headFile)) {
+		errHead = nil // it was saved meanwhile, and before the first line of the manifest
+	}
 	if v.numbers, err = Numbers(v.dir); err != nil {
 		return err
 	}
@@ -190,7 +193,7 @@ func (v *verifier) readManifest() error {
 	return err
 }
 
-// checkStatements checks what the manifest says about retention.
+// checkStatements checks the lines of the manifest about retention.
 func (v *verifier) checkStatements() {
 	now := v.opts.Now()
 	var before Manifest
@@ -372,7 +375,7 @@ func (p *part) read(ctx context.Context, i int) (err error) {
 		p.counts, err = count(in, i < len(p.numbers)-1)
 	} else {
 		p.lines, p.torn = said.Lines, said.Torn
-		p.bytes, err = io.CopyBuffer(io.Discard, onlyReader{in}, make([]byte, 256<<10))
+		p.bytes, err = io.CopyBuffer(io.Discard, onlyReader{in}, make([]byte, min(256<<10, info.Size()+1)))
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.Name(), err)
