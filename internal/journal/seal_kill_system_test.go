@@ -181,7 +181,8 @@ func checkAccepted(t *testing.T, dir string, accepted map[string]bool, kills int
 	}
 	t.Logf("%d kills, %d lines accepted, %d exist in %d segments, %d were removed by %d removals, %d torn",
 		kills, len(accepted), len(exist), r.Segments, removed, len(r.Removed), r.Torn)
-	if int64(lost) > removed || len(accepted) < 100 || int64(len(exist)) != r.Records {
+	// A killed process can leave the files of removed segments.
+	if int64(lost) > removed || len(accepted) < 100 || int64(len(exist)) < r.Records || removed == 0 && int64(len(exist)) > r.Records {
 		t.Errorf("%d accepted lines are not in the log, and retention removed %d", lost, removed)
 	}
 }
