@@ -74,7 +74,7 @@ func (l Limits) stricter(reason string, than Limits) string {
 	case reason == byNumber && l.MaxRecords < than.MaxRecords:
 		return fmt.Sprintf("it states a retention of %d records, but the limit is %d", l.MaxRecords, than.MaxRecords)
 	case reason == bySize && than.MaxBytes < 0:
-		return fmt.Sprintf("it states a retention of %d bytes, but there is no such limit", l.MaxBytes)
+		return fmt.Sprintf("it states a retention of %d bytes, but the policies set no such limit", l.MaxBytes)
 	case reason == bySize && l.MaxBytes < than.MaxBytes:
 		return fmt.Sprintf("it states a retention of %d bytes, but the limit is %d", l.MaxBytes, than.MaxBytes)
 	}

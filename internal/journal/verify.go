@@ -407,7 +407,7 @@ func (p *part) differs(f *os.File, said *Sealed) error {
 		return nil // the process that made it was stopped before it wrote the header, and was continued later
 	}
 	if h.key != said.Key {
-		p.find(0, "its header was changed, or it is another segment: the key is %q, and the manifest says %q", h.key, said.Key)
+		p.find(0, "its header was changed, or it is another segment: the key is %q, and the manifest states %q", h.key, said.Key)
 		return nil
 	}
 	n, err := count(f, true)
@@ -415,7 +415,7 @@ func (p *part) differs(f *os.File, said *Sealed) error {
 	case err != nil:
 		return err
 	case p.bytes != said.Bytes:
-		p.find(max(0, n.firstTorn), "it has %d bytes and %d lines, and the manifest says %d bytes and %d lines", p.bytes, n.lines, said.Bytes, said.Lines)
+		p.find(max(0, n.firstTorn), "it has %d bytes and %d lines, and the manifest states %d bytes and %d lines", p.bytes, n.lines, said.Bytes, said.Lines)
 	default:
 		p.find(max(0, n.firstTorn), "its content was changed: the SHA-256 differs from the manifest")
 	}
