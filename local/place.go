@@ -41,8 +41,11 @@ type Place struct {
 // Spool returns the directory of Records and pending observers.
 func (p Place) Spool() string { return filepath.Join(p.State, "spool") }
 
-// Store returns the directory of the daemon's database.
+// Store returns the directory of the daemon's Records.
 func (p Place) Store() string { return filepath.Join(p.State, "store") }
+
+// Queue returns the directory of the database of deliveries.
+func (p Place) Queue() string { return filepath.Join(p.State, "queue") }
 
 // Snapshots returns the directory of snapshots of policies.
 func (p Place) Snapshots() string { return filepath.Join(p.State, "policy") }

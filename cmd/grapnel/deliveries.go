@@ -15,12 +15,12 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/control"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/queue"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/typeset"
 )
 
-// defaultDeliveries is the maximum number of deliveries in a list. A store may hold a million.
+// defaultDeliveries is the maximum number of deliveries in a list. A queue may hold a million.
 const defaultDeliveries = 1000
 
 func newDeliveries(c *console) *cobra.Command {
@@ -34,7 +34,7 @@ is sent again only when you retry it.`,
 		Example: "  grapnel deliveries --state dead\n  grapnel deliveries retry --all-dead --target team\n  grapnel deliveries on team",
 		Args:    usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			query := store.DeliveryQuery{State: delivery.State(state), Limit: limit}
+			query := queue.Query{State: delivery.State(state), Limit: limit}
 			known := []delivery.State{"", delivery.Waiting, delivery.Delivered, delivery.Dead}
 			switch {
 			case !slices.Contains(known, query.State):
@@ -42,7 +42,7 @@ is sent again only when you retry it.`,
 			case limit < 0:
 				return cli.Usage(fmt.Errorf("--limit %d: want a number, or 0 for all", limit))
 			}
-			return c.read(func(r *store.Reader) error { return c.listDeliveries(cmd.Context(), r, query, target) })
+			return c.read(func(r *queue.Reader) error { return c.listDeliveries(cmd.Context(), r, query, target) })
 		},
 	}
 	cmd.Flags().StringVar(&state, "state", "", "only deliveries in this `STATE`: waiting, delivered or dead")
@@ -58,7 +58,7 @@ func newDeliveriesShow(c *console) *cobra.Command {
 		Short: "Show one delivery and its content",
 		Args:  usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.read(func(r *store.Reader) error {
+			return c.read(func(r *queue.Reader) error {
 				job, err := control.Delivery(cmd.Context(), r, args[0])
 				if err != nil {
 					return err
@@ -91,7 +91,7 @@ func newDeliveriesRetry(c *console) *cobra.Command {
 				return cli.Usage(errors.New("--target needs --all-dead"))
 			}
 			var ids []string
-			err := c.read(func(r *store.Reader) (err error) {
+			err := c.read(func(r *queue.Reader) (err error) {
 				ids, err = control.DeadIDs(cmd.Context(), r, args, target)
 				return err
 			})
@@ -135,8 +135,8 @@ func newDeliveriesOn(c *console) *cobra.Command {
 		Example: "  grapnel deliveries on team",
 		Args:    usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var target store.Target
-			err := c.read(func(r *store.Reader) (err error) {
+			var target queue.Target
+			err := c.read(func(r *queue.Reader) (err error) {
 				target, err = control.Target(cmd.Context(), r, args[0])
 				return err
 			})
@@ -215,14 +215,14 @@ func (c *console) printTrial(t *control.Trial) error {
 	return nil
 }
 
-// read calls do with a reader of the store. If the store does not exist, no event was ever
+// read calls do with a reader of the queue. If the queue does not exist, no event was ever
 // queued for delivery, and do gets nil.
-func (c *console) read(do func(*store.Reader) error) error {
+func (c *console) read(do func(*queue.Reader) error) error {
 	place, err := c.Place()
 	if err != nil {
 		return err
 	}
-	r, err := store.OpenReader(place.Store())
+	r, err := queue.OpenReader(place.Queue())
 	if errors.Is(err, fs.ErrNotExist) {
 		return do(nil)
 	}
@@ -232,7 +232,7 @@ func (c *console) read(do func(*store.Reader) error) error {
 	return errors.Join(do(r), r.Close())
 }
 
-// change calls do with the deliveries of the running daemon or, without a daemon, of the store.
+// change calls do with the deliveries of the running daemon or, without a daemon, of the queue.
 func (c *console) change(do func(control.Deliveries) error) error {
 	place, err := c.Place()
 	if err != nil {
@@ -252,7 +252,7 @@ type deliveryLine struct {
 	Off   bool            `json:"off,omitempty"`   // the target is disabled
 }
 
-func (c *console) listDeliveries(ctx context.Context, r *store.Reader, query store.DeliveryQuery, target string) error {
+func (c *console) listDeliveries(ctx context.Context, r *queue.Reader, query queue.Query, target string) error {
 	if target != "" {
 		found, err := control.Target(ctx, r, target)
 		if err != nil {
@@ -261,7 +261,7 @@ func (c *console) listDeliveries(ctx context.Context, r *store.Reader, query sto
 		query.Target = found.Name
 	}
 	var jobs []delivery.Job
-	var targets []store.Target
+	var targets []queue.Target
 	if r != nil {
 		var err error
 		if jobs, err = r.Deliveries(ctx, query); err != nil {
@@ -271,7 +271,7 @@ func (c *console) listDeliveries(ctx context.Context, r *store.Reader, query sto
 			return err
 		}
 	}
-	off := make(map[string]*store.Target)
+	off := make(map[string]*queue.Target)
 	for i := range targets {
 		if targets[i].Off {
 			off[targets[i].Name] = &targets[i]
@@ -348,9 +348,12 @@ func (c *console) printDelivery(job *delivery.Job) error {
 		}
 		return t.Local().Format(time.RFC3339)
 	}
-	status := ""
+	status, event := "", string(job.Event)
 	if job.Status > 0 {
 		status = fmt.Sprint(job.Status)
+	}
+	if job.State == delivery.Delivered && event == "" {
+		event = "deleted after the delivery"
 	}
 	for _, row := range [][2]string{
 		{"id", job.ID},
@@ -364,7 +367,7 @@ func (c *console) printDelivery(job *delivery.Job) error {
 		{"ended", at(job.Ended)},
 		{"status", status},
 		{"error", job.Error},
-		{"event", string(job.Event)},
+		{"event", event},
 	} {
 		if row[1] == "" {
 			continue

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/queue"
 	"github.com/grapnel-dev/grapnel/internal/testhelp/await"
 	"github.com/grapnel-dev/grapnel/local"
 )
@@ -39,7 +39,7 @@ func wants(t *testing.T, root string, exit int, words string, args ...string) st
 	return stdout
 }
 
-// keep adds deliveries for the hook team to the store of a root.
+// keep adds deliveries for the hook team to the queue of a root.
 func keep(t *testing.T, place local.Place, jobs ...delivery.Job) {
 	t.Helper()
 	set := place.Settings()
@@ -49,7 +49,7 @@ func keep(t *testing.T, place local.Place, jobs ...delivery.Job) {
 			digest = l.Digest
 		}
 	}
-	s, err := store.Open(place.Store(), nil)
+	s, err := queue.Open(place.Queue(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func keep(t *testing.T, place local.Place, jobs ...delivery.Job) {
 			j.Target = place.Policy + "::team"
 		}
 	}
-	if err := s.Put(t.Context(), store.Item{Jobs: jobs}); err != nil {
+	if err := s.Put(t.Context(), jobs...); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
@@ -90,14 +90,14 @@ func TestDeliveries(t *testing.T) {
 	}
 	target := place.Policy + "::team"
 
-	// No event was ever queued, and reading does not create a store.
+	// No event was ever queued, and reading does not create a queue.
 	wants(t, root, 0, "No deliveries.", "deliveries")
 	wants(t, root, 0, "No delivery is dead.", "deliveries", "retry", "--all-dead")
 	wants(t, root, 1, `no delivery "x" found`, "deliveries", "show", "x")
 	wants(t, root, 1, `no target "x" found`, "deliveries", "on", "x")
 	wants(t, root, 0, "0 delivered, 0 failed, 0 dead, 0 waiting", "drain")
-	if _, err := os.Stat(place.Store()); err == nil {
-		t.Error("a store was made")
+	if _, err := os.Stat(place.Queue()); err == nil {
+		t.Error("a queue was made")
 	}
 
 	keep(t, place, delivery.Job{ID: "w1", Tries: 1, Next: time.Now().Add(time.Hour), Status: 500, Error: "it was busy"}, delivery.Job{ID: "d1", State: delivery.Dead, Tries: 8, Error: "it was \x1b[31mdown", Status: 500}, delivery.Job{ID: "d2", State: delivery.Dead, Tries: 8},
@@ -156,11 +156,12 @@ func TestDeliveries(t *testing.T) {
 	if output := wants(t, root, 0, "1 waiting", "drain", "--wait", "20s"); !strings.Contains(output, "2 delivered") {
 		t.Errorf("%s", output)
 	}
+	wants(t, root, 0, "event    deleted after the delivery", "deliveries", "show", "d1")
 	wants(t, root, 0, `"delivered": 0`, "drain", "--json")
 	wants(t, root, 64, "the time must not be negative", "drain", "--wait", "-1s")
 }
 
-// While another process has the store open, deliveries can be listed, and a drain leaves them
+// While another process has the queue open, deliveries can be listed, and a drain leaves them
 // to that process.
 func TestDeliveriesOfADaemon(t *testing.T) {
 	t.Parallel()
@@ -171,7 +172,7 @@ func TestDeliveriesOfADaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	keep(t, place, delivery.Job{ID: "d1", State: delivery.Dead, Tries: 8})
-	s, err := store.Open(place.Store(), nil)
+	s, err := queue.Open(place.Queue(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

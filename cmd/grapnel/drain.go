@@ -63,6 +63,9 @@ func (c *console) drain(ctx context.Context, place local.Place, wait time.Durati
 // deliveries.
 func (c *console) printDrained(d *service.Drained) error {
 	missed := d.Missed()
+	for _, warning := range d.Warnings {
+		fmt.Fprintf(c.Err, "grapnel: warning: %s\n", printable.Text(warning))
+	}
 	if c.JSON {
 		if err := c.PrintJSON(d); err != nil {
 			return err

@@ -24,7 +24,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/queue"
 	"github.com/grapnel-dev/grapnel/internal/testhelp/await"
 	"github.com/grapnel-dev/grapnel/local"
 )
@@ -113,11 +113,11 @@ func deliveries(t *testing.T, place local.Place, n int) []delivery.Job {
 	t.Helper()
 	var jobs []delivery.Job
 	await.Until(t, fmt.Sprintf("%d deliveries were tried", n), func() bool {
-		r, err := store.OpenReader(place.Store())
+		r, err := queue.OpenReader(place.Queue())
 		if err != nil {
 			return false
 		}
-		jobs, err = r.Deliveries(t.Context(), store.DeliveryQuery{})
+		jobs, err = r.Deliveries(t.Context(), queue.Query{})
 		if err := errors.Join(err, r.Close()); err != nil {
 			t.Fatal(err)
 		}
@@ -132,9 +132,9 @@ func deliveries(t *testing.T, place local.Place, n int) []delivery.Job {
 	return jobs
 }
 
-// While the store is in use, deliveries wait in the spool and other hooks do not wait. The next
+// While the queue is in use, deliveries wait in the spool and other hooks do not wait. The next
 // drain sends each delivery once.
-func TestNotifyWhileTheStoreIsInUse(t *testing.T) {
+func TestNotifyWhileTheQueueIsInUse(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	server := listener(t, filepath.Join(root, "heard"), filepath.Join(root, "status"))
@@ -144,7 +144,7 @@ func TestNotifyWhileTheStoreIsInUse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	busy, err := store.Open(place.Store(), nil)
+	busy, err := queue.Open(place.Queue(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestNotifyWhileTheStoreIsInUse(t *testing.T) {
 		return errLater == nil && errOther == nil
 	})
 	if _, err := os.Stat(filepath.Join(root, "heard")); err == nil {
-		t.Error("it was told past the store")
+		t.Error("it was told past the queue")
 	}
 	if err := busy.Close(); err != nil {
 		t.Fatal(err)

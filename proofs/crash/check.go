@@ -13,6 +13,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/queue"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/proofs/served"
 	"github.com/grapnel-dev/grapnel/internal/spool"
@@ -83,13 +84,13 @@ func (t *trial) settled(ctx context.Context) error {
 // deliveries waits until no delivery is left. It verifies that the receiver got each blocked call,
 // always under one ID.
 func (t *trial) deliveries(ctx context.Context) error {
-	r, err := store.OpenReader(t.store())
+	r, err := queue.OpenReader(filepath.Join(served.State(t.root), "queue"))
 	if err != nil {
 		return err
 	}
 	defer r.Close()
 	for end := time.Now().Add(settles); ; time.Sleep(50 * time.Millisecond) {
-		jobs, err := r.Deliveries(ctx, store.DeliveryQuery{State: delivery.Waiting, Limit: 10})
+		jobs, err := r.Deliveries(ctx, queue.Query{State: delivery.Waiting, Limit: 10})
 		if err != nil {
 			return err
 		}
@@ -107,7 +108,7 @@ func (t *trial) deliveries(ctx context.Context) error {
 			return fmt.Errorf("deliveries still wait after %v: %+v, %v", settles, jobs, files)
 		}
 	}
-	dead, err := r.Deliveries(ctx, store.DeliveryQuery{State: delivery.Dead, Limit: 1})
+	dead, err := r.Deliveries(ctx, queue.Query{State: delivery.Dead, Limit: 1})
 	if err != nil || len(dead) > 0 {
 		return errors.Join(fmt.Errorf("dead deliveries: %+v", dead), err)
 	}

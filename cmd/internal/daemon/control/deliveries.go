@@ -16,9 +16,9 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/queue"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/service"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/internal/wire"
 	"github.com/grapnel-dev/grapnel/local"
 )
@@ -31,19 +31,19 @@ type Deliveries interface {
 }
 
 // OpenDeliveries returns the owner of the deliveries of a place: the running daemon, or else the
-// store, which only one process at a time can write to.
+// queue, which only one process at a time can write to.
 func OpenDeliveries(place local.Place) (Deliveries, error) {
 	if server.Busy(client.Socket(place.State)) {
 		return daemonDeliveries{client.Socket(place.State)}, nil
 	}
-	s, err := service.OpenStore(context.Background(), place.Store(), service.LockWait, nil)
-	if errors.Is(err, store.ErrLocked) {
+	q, err := service.OpenQueue(context.Background(), place, service.LockWait, nil)
+	if errors.Is(err, queue.ErrLocked) {
 		return nil, cli.WithHint(fmt.Errorf("cannot change deliveries: %w", err), `wait until the drain has finished, then run the command again`)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return s, nil
+	return q, nil
 }
 
 // daemonDeliveries sends the changes to the daemon on a socket.
@@ -58,7 +58,7 @@ func (r daemonDeliveries) Retry(ctx context.Context, ids ...string) (int, error)
 func (r daemonDeliveries) SwitchOn(ctx context.Context, target string) error {
 	err := post(ctx, r.socket, "/v1/deliveries/on", map[string]string{"target": target}, nil)
 	if errors.Is(err, errNotFound) {
-		return store.ErrNoTarget
+		return queue.ErrNoTarget
 	}
 	return err
 }
@@ -97,11 +97,11 @@ func post(ctx context.Context, socket, path string, what, into any) error {
 }
 
 // Delivery returns the delivery with an ID.
-func Delivery(ctx context.Context, r *store.Reader, id string) (delivery.Job, error) {
+func Delivery(ctx context.Context, r *queue.Reader, id string) (delivery.Job, error) {
 	var jobs []delivery.Job
 	if r != nil && id != "" {
 		var err error
-		if jobs, err = r.Deliveries(ctx, store.DeliveryQuery{ID: id}); err != nil {
+		if jobs, err = r.Deliveries(ctx, queue.Query{ID: id}); err != nil {
 			return delivery.Job{}, err
 		}
 	}
@@ -113,7 +113,7 @@ func Delivery(ctx context.Context, r *store.Reader, id string) (delivery.Job, er
 
 // DeadIDs returns the IDs of dead deliveries to retry. If named is not empty, all of these must
 // be dead, or DeadIDs returns an error.
-func DeadIDs(ctx context.Context, r *store.Reader, named []string, target string) ([]string, error) {
+func DeadIDs(ctx context.Context, r *queue.Reader, named []string, target string) ([]string, error) {
 	for _, id := range named {
 		job, err := Delivery(ctx, r, id)
 		switch {
@@ -128,7 +128,7 @@ func DeadIDs(ctx context.Context, r *store.Reader, named []string, target string
 	if len(named) > 0 || r == nil {
 		return named, nil
 	}
-	query := store.DeliveryQuery{State: delivery.Dead}
+	query := queue.Query{State: delivery.Dead}
 	if target != "" {
 		found, err := Target(ctx, r, target)
 		if err != nil {
@@ -145,15 +145,15 @@ func DeadIDs(ctx context.Context, r *store.Reader, named []string, target string
 }
 
 // Target finds a target by its full name, or by the name of its hook if that is unique.
-func Target(ctx context.Context, r *store.Reader, name string) (store.Target, error) {
-	var targets []store.Target
+func Target(ctx context.Context, r *queue.Reader, name string) (queue.Target, error) {
+	var targets []queue.Target
 	if r != nil {
 		var err error
 		if targets, err = r.Targets(ctx); err != nil {
-			return store.Target{}, err
+			return queue.Target{}, err
 		}
 	}
-	var near []store.Target
+	var near []queue.Target
 	names := make([]string, len(targets))
 	for i, t := range targets {
 		names[i] = t.Name
@@ -168,20 +168,20 @@ func Target(ctx context.Context, r *store.Reader, name string) (store.Target, er
 	case len(near) == 1:
 		return near[0], nil
 	case len(near) > 1:
-		return store.Target{}, cli.WithHint(fmt.Errorf("%d targets have the name %q", len(near), name), "use a full name: "+near[0].Name+", "+near[1].Name)
+		return queue.Target{}, cli.WithHint(fmt.Errorf("%d targets have the name %q", len(near), name), "use a full name: "+near[0].Name+", "+near[1].Name)
 	case len(names) == 0:
-		return store.Target{}, fmt.Errorf("no target %q found: there are no deliveries yet", name)
+		return queue.Target{}, fmt.Errorf("no target %q found: there are no deliveries yet", name)
 	default:
-		return store.Target{}, cli.WithHint(fmt.Errorf("no target %q found", name), "known targets: "+strings.Join(names, ", "))
+		return queue.Target{}, cli.WithHint(fmt.Errorf("no target %q found", name), "known targets: "+strings.Join(names, ", "))
 	}
 }
 
 // refusalTime is how old a refused event can be. An older one is of a hook that is rare or gone.
 const refusalTime = 7 * 24 * time.Hour
 
-// Refusals returns the targets that refuse deliveries; see [store.Reader.Refusals].
-func Refusals(ctx context.Context, place local.Place) ([]store.Refusal, error) {
-	r, err := store.OpenReader(place.Store())
+// Refusals returns the targets that refuse deliveries; see [queue.Reader.Refusals].
+func Refusals(ctx context.Context, place local.Place) ([]queue.Refusal, error) {
+	r, err := queue.OpenReader(place.Queue())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -193,7 +193,7 @@ func Refusals(ctx context.Context, place local.Place) ([]store.Refusal, error) {
 }
 
 // RefusalHint returns the commands that help with a refusal.
-func RefusalHint(r *store.Refusal) string {
+func RefusalHint(r *queue.Refusal) string {
 	name := wire.RefOf(r.Target).Name
 	if r.Off {
 		return "grapnel deliveries on " + name

@@ -20,14 +20,14 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testhelp/rapid"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/queue"
 	"github.com/grapnel-dev/grapnel/internal/testhelp/await"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // With a real store: each job is delivered once and in order, even with a stop in the middle, and
 // jobs of a disabled target wait.
-func TestOverTheStore(t *testing.T) {
+func TestOverTheQueue(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	var mu sync.Mutex
@@ -57,8 +57,8 @@ func TestOverTheStore(t *testing.T) {
 		mu.Unlock()
 	})
 	opts.Grace = 100 * time.Millisecond
-	open := func() *store.Store {
-		s, err := store.Open(dir, nil)
+	open := func() *queue.Queue {
+		s, err := queue.Open(dir, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,11 +76,11 @@ func TestOverTheStore(t *testing.T) {
 		j.Ordered = true
 		jobs, want = append(jobs, j), append(want, j.ID)
 	}
-	if err := s.Put(t.Context(), store.Item{Jobs: jobs}); err != nil {
+	if err := s.Put(t.Context(), jobs...); err != nil {
 		t.Fatal(err)
 	}
 	count := func(target string, state delivery.State) int {
-		jobs, err := s.Deliveries(t.Context(), store.DeliveryQuery{Target: target, State: state})
+		jobs, err := s.Deliveries(t.Context(), queue.Query{Target: target, State: state})
 		if err != nil {
 			t.Fatal(err)
 		}

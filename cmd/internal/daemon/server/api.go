@@ -15,6 +15,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/queue"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -29,14 +30,18 @@ const (
 	heartbeat = 15 * time.Second
 )
 
-// WithStore adds the routes that read the Records of a store and manage its deliveries.
+// WithStore adds the routes that read the Records of a store.
 func (o *Options) WithStore(s *store.Store) {
 	o.Records = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { records(w, r, s) })
 	o.Events = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { events(w, r, s, o.Stopping) })
+}
+
+// WithQueue adds the routes that manage the deliveries of a queue.
+func (o *Options) WithQueue(q *queue.Queue) {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v1/deliveries", func(w http.ResponseWriter, r *http.Request) { deliveries(w, r, s) })
+	mux.HandleFunc("GET /v1/deliveries", func(w http.ResponseWriter, r *http.Request) { deliveries(w, r, q) })
 	mux.HandleFunc("GET /v1/deliveries/targets", func(w http.ResponseWriter, r *http.Request) {
-		targets, err := s.Targets(r.Context())
+		targets, err := q.Targets(r.Context())
 		write(w, targets, err)
 	})
 	mux.HandleFunc("POST /v1/deliveries/retry", func(w http.ResponseWriter, r *http.Request) {
@@ -44,7 +49,7 @@ func (o *Options) WithStore(s *store.Store) {
 		if !readJSON(w, r, &want) {
 			return
 		}
-		n, err := s.Retry(r.Context(), want.IDs...)
+		n, err := q.Retry(r.Context(), want.IDs...)
 		write(w, map[string]int{"retried": n}, err)
 	})
 	mux.HandleFunc("POST /v1/deliveries/on", func(w http.ResponseWriter, r *http.Request) {
@@ -52,8 +57,8 @@ func (o *Options) WithStore(s *store.Store) {
 		if !readJSON(w, r, &want) {
 			return
 		}
-		switch err := s.SwitchOn(r.Context(), want.Target); {
-		case errors.Is(err, store.ErrNoTarget):
+		switch err := q.SwitchOn(r.Context(), want.Target); {
+		case errors.Is(err, queue.ErrNoTarget):
 			http.Error(w, err.Error(), http.StatusNotFound)
 		case err != nil:
 			http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -212,7 +217,7 @@ func (e eventStream) follow(ctx context.Context, live <-chan store.Live, filter 
 	}
 }
 
-func deliveries(w http.ResponseWriter, r *http.Request, s *store.Store) {
+func deliveries(w http.ResponseWriter, r *http.Request, q *queue.Queue) {
 	words := r.URL.Query()
 	limit, err := number(words, "limit", defaultLimit, maxLimit)
 	state := delivery.State(words.Get("state"))
@@ -225,7 +230,7 @@ func deliveries(w http.ResponseWriter, r *http.Request, s *store.Store) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	jobs, err := s.Deliveries(r.Context(), store.DeliveryQuery{State: state, Target: words.Get("target"), Session: words.Get("session"), ID: words.Get("id"), Limit: int(limit)})
+	jobs, err := q.Deliveries(r.Context(), queue.Query{State: state, Target: words.Get("target"), Session: words.Get("session"), ID: words.Get("id"), Limit: int(limit)})
 	if jobs == nil {
 		jobs = []delivery.Job{}
 	}

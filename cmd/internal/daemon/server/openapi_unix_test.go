@@ -3,6 +3,7 @@
 package server
 
 import (
+	"errors"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -18,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/queue"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/internal/policy/yaml"
 )
@@ -107,8 +109,12 @@ func TestOpenAPIOfAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	q, err := queue.Open(filepath.Join(t.TempDir(), "queue"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer func() {
-		if err := s.Close(); err != nil {
+		if err := errors.Join(s.Close(), q.Close()); err != nil {
 			t.Error(err)
 		}
 	}()
@@ -117,6 +123,7 @@ func TestOpenAPIOfAnswers(t *testing.T) {
 	some := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("[]")) })
 	opts := Options{Version: "1", Answer: echo, Policy: some, Metrics: some, Page: some, Stopping: stopping}
 	opts.WithStore(s)
+	opts.WithQueue(q)
 	handler := Handler(opts)
 	ask := func(method, path, body string, header ...string) *httptest.ResponseRecorder {
 		r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))

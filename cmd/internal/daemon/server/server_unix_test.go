@@ -227,7 +227,7 @@ func TestSlowOnes(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
 				opts := Options{Version: "v", Answer: echo}
-				opts.WithStore(nil) // no request reaches the store
+				opts.WithQueue(nil) // no request reaches the queue
 				server := NewServer(opts, &http.Server{ReadHeaderTimeout: headTime, IdleTimeout: idleTime})
 				served := make(chan error, 1)
 				go func() { served <- server.Serve(p) }()

@@ -13,10 +13,20 @@ type StoreHealth struct {
 	Restored   int64  `json:"restored,omitempty"`   // how often the database was removed, replaced or truncated, and restored
 	Lost       int64  `json:"lost,omitempty"`       // rows of the log that could not be restored
 	Unrecorded int64  `json:"unrecorded,omitempty"` // replies whose Record neither the store nor the spool could keep
+
+	Queue QueueHealth `json:"queue,omitzero"`
 }
 
-// Well reports whether no Record is lost or in danger.
-func (h StoreHealth) Well() bool { return h.Error == "" && h.Lost == 0 && h.Unrecorded == 0 }
+// QueueHealth is the part of a daemon's health about its deliveries. The zero value has no problems.
+type QueueHealth struct {
+	Error string `json:"error,omitempty"` // why deliveries cannot be stored now
+	Lost  int64  `json:"lost,omitempty"`  // how often the database was removed, replaced or damaged, and the waiting deliveries were lost
+}
+
+// Well reports whether no Record and no delivery is lost or in danger.
+func (h StoreHealth) Well() bool {
+	return h.Error == "" && h.Lost == 0 && h.Unrecorded == 0 && h.Queue == QueueHealth{}
+}
 
 // Problem returns a description of the problems for the user, or "".
 func (h StoreHealth) Problem() string {
@@ -32,6 +42,12 @@ func (h StoreHealth) Problem() string {
 	}
 	if h.Restored > 0 {
 		parts = append(parts, fmt.Sprintf("the database was removed, replaced or truncated %d times, and restored without loss", h.Restored))
+	}
+	if h.Queue.Error != "" {
+		parts = append(parts, "cannot store deliveries: "+h.Queue.Error)
+	}
+	if h.Queue.Lost > 0 {
+		parts = append(parts, fmt.Sprintf("waiting deliveries were lost: their database was removed, replaced or damaged %d times", h.Queue.Lost))
 	}
 	return strings.Join(parts, "; ")
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/queue"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/internal/fault"
 	"github.com/grapnel-dev/grapnel/internal/late"
@@ -34,7 +34,7 @@ func (d *daemon) deliveries(ctx context.Context) error {
 	if fault.On {
 		now = fault.Now
 	}
-	deliverer := delivery.New(d.store, delivery.Options{
+	deliverer := delivery.New(d.queue, delivery.Options{
 		Now:    now,
 		Client: client, Log: d.log,
 		Resolve: func(_ context.Context, j *delivery.Job) (policyfile.HTTP, error) {
@@ -72,13 +72,13 @@ const (
 )
 
 // drain runs hooks that no other drain has run. It also takes the deliveries that a drain could
-// not put into the store, because this daemon has the store open.
+// not put into the queue, because this daemon has the queue open.
 func (d *daemon) drain(ctx context.Context) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
 		if d.overdue(time.Now()) {
-			if err := hookcmd.Drain(ctx, d.place, openOutbox{d.store}); err != nil && ctx.Err() == nil {
+			if err := hookcmd.Drain(ctx, d.place, openOutbox{d.queue}); err != nil && ctx.Err() == nil {
 				d.log.Warn("cannot run pending hooks", "error", err)
 			}
 		}
@@ -100,8 +100,8 @@ func (d *daemon) overdue(now time.Time) bool {
 	return sp.Later() || !since.IsZero() && now.Sub(since) > drainAfter
 }
 
-// openOutbox is an outbox for the store that the daemon has open.
-type openOutbox struct{ store *store.Store }
+// openOutbox is an outbox for the queue that the daemon has open.
+type openOutbox struct{ queue *queue.Queue }
 
 func (o openOutbox) Put(ctx context.Context, p spool.Pending, h policyfile.HTTP) error {
 	job, err := jobFor(&p, &h)
@@ -111,12 +111,12 @@ func (o openOutbox) Put(ctx context.Context, p spool.Pending, h policyfile.HTTP)
 	if fault.On {
 		fault.At("serve: before a notice is kept")
 	}
-	err = o.store.Put(ctx, store.Item{Jobs: []delivery.Job{job}})
+	err = o.queue.Put(ctx, job)
 	if fault.On {
 		fault.At("serve: a notice is kept")
 	}
 	return err
 }
 
-// Flush does nothing: the store wakes the deliverer.
+// Flush does nothing: the queue wakes the deliverer.
 func (openOutbox) Flush(context.Context) error { return nil }

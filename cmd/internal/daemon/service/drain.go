@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/queue"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
@@ -20,11 +20,13 @@ import (
 
 // Drained is the result of a drain.
 type Drained struct {
-	Busy bool `json:"busy,omitempty"` // another process has the store, and makes the deliveries
-	Kept int  `json:"kept"`           // deliveries of pending hooks that are in the store now
+	Busy bool `json:"busy,omitempty"` // another process has the queue, and makes the deliveries
+	Kept int  `json:"kept"`           // deliveries of pending hooks that are in the queue now
 	delivery.Summary
 	Waiting int       `json:"waiting"` // remaining deliveries
 	Next    time.Time `json:"next,omitzero"`
+
+	Warnings []string `json:"warnings,omitempty"` // about the queue, such as a loss of waiting deliveries
 
 	mu   sync.Mutex
 	last map[string]Try // guarded by mu; by delivery ID
@@ -74,28 +76,34 @@ func (k *countingOutbox) Flush(context.Context) error { return k.close() }
 // also tries deliveries that become due.
 func Drain(ctx context.Context, place local.Place, wait time.Duration) (*Drained, error) {
 	end := time.Now().Add(wait)
-	box := &countingOutbox{Outbox: Outbox{place: place}}
+	done := &Drained{last: make(map[string]Try)}
+	box := &countingOutbox{Outbox: Outbox{place: place, opts: done.options()}}
 	err := hookcmd.Drain(ctx, place, box)
-	done := &Drained{Kept: box.kept, last: make(map[string]Try)}
+	done.Kept = box.kept
 	return done, errors.Join(err, done.deliver(ctx, place, end))
+}
+
+func (d *Drained) options() queue.Options {
+	return queue.Options{Note: func(err error) { d.Warnings = append(d.Warnings, err.Error()) }}
 }
 
 // deliver tries due deliveries until end.
 func (d *Drained) deliver(ctx context.Context, place local.Place, end time.Time) error {
-	if _, err := os.Stat(place.Store()); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(place.Queue()); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	s, err := OpenStore(ctx, place.Store(), max(LockWait, time.Until(end)), nil)
-	if errors.Is(err, store.ErrLocked) {
+	opts := d.options()
+	q, err := OpenQueue(ctx, place, max(LockWait, time.Until(end)), &opts)
+	if errors.Is(err, queue.ErrLocked) {
 		d.Busy = true
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	defer s.Close()
+	defer q.Close()
 	for {
-		sum, err := deliverDue(ctx, place, s, d.observe)
+		sum, err := deliverDue(ctx, place, q, d.observe)
 		d.Delivered += sum.Delivered
 		d.Failed += sum.Failed
 		d.Dead += sum.Dead
@@ -103,7 +111,7 @@ func (d *Drained) deliver(ctx context.Context, place local.Place, end time.Time)
 		if err != nil {
 			return err
 		}
-		if d.Next, err = s.NextDue(ctx); err != nil {
+		if d.Next, err = q.NextDue(ctx); err != nil {
 			return err
 		}
 		at := later(d.Next, time.Now().Add(time.Second)) // a delivery that is due waits for its target
@@ -116,7 +124,7 @@ func (d *Drained) deliver(ctx context.Context, place local.Place, end time.Time)
 		case <-time.After(time.Until(at)):
 		}
 	}
-	targets, err := s.Targets(ctx)
+	targets, err := q.Targets(ctx)
 	for _, t := range targets {
 		d.Waiting += t.Waiting
 	}
@@ -130,6 +138,6 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// LockWait is how long a command waits for another process that has the store open: a drain has
+// LockWait is how long a command waits for another process that has the queue open: a drain has
 // it open for a moment.
 const LockWait = 3 * time.Second

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/queue"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/local"
 )
@@ -19,21 +20,31 @@ func File(place local.Place, name string) string {
 	return filepath.Join(filepath.Dir(client.Socket(place.State)), name)
 }
 
-// storeWait is longer than a drain, or a daemon that is stopping, may hold the store.
+// storeWait is longer than a drain, or a daemon that is stopping, may hold the store or the queue.
 const storeWait = 45 * time.Second
 
 // OpenStore opens a store. If another process has it open, OpenStore waits for up to wait,
 // because a daemon holds the store until it has stopped.
 func OpenStore(ctx context.Context, dir string, wait time.Duration, opts *store.Options) (*store.Store, error) {
+	return openUnlocked(ctx, wait, store.ErrLocked, func() (*store.Store, error) { return store.Open(dir, opts) })
+}
+
+// OpenQueue opens the deliveries of a place as OpenStore opens a store.
+func OpenQueue(ctx context.Context, place local.Place, wait time.Duration, opts *queue.Options) (*queue.Queue, error) {
+	return openUnlocked(ctx, wait, queue.ErrLocked, func() (*queue.Queue, error) { return queue.Open(place.Queue(), opts) })
+}
+
+// openUnlocked calls open until it does not return the error locked.
+func openUnlocked[T any](ctx context.Context, wait time.Duration, locked error, open func() (T, error)) (T, error) {
 	for limit := time.Now().Add(wait); ; {
-		s, err := store.Open(dir, opts)
-		if !errors.Is(err, store.ErrLocked) || time.Now().After(limit) {
-			return s, err
+		opened, err := open()
+		if !errors.Is(err, locked) || time.Now().After(limit) {
+			return opened, err
 		}
 		select {
 		case <-time.After(20 * time.Millisecond):
 		case <-ctx.Done():
-			return nil, err
+			return opened, err
 		}
 	}
 }

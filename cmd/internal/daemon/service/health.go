@@ -29,12 +29,17 @@ func (d *daemon) health() (report any, well bool) {
 	return health, len(d.failed) == 0 && store.Well()
 }
 
-// storeHealth returns whether Records are lost or in danger.
+// storeHealth returns whether Records or deliveries are lost or in danger.
 func (d *daemon) storeHealth() server.StoreHealth {
 	c := d.store.Condition()
 	h := server.StoreHealth{Restored: c.Restored, Lost: c.Lost, Unrecorded: max(d.unrecorded.Load(), d.countedLosses())}
 	if c.Err != nil {
 		h.Error = c.Err.Error()
+	}
+	q := d.queue.Condition()
+	h.Queue.Lost = q.Lost
+	if q.Err != nil {
+		h.Queue.Error = q.Err.Error()
 	}
 	return h
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/queue"
 	"github.com/grapnel-dev/grapnel/internal/late"
 	"github.com/grapnel-dev/grapnel/internal/remote"
 	"github.com/grapnel-dev/grapnel/internal/spool"
@@ -18,19 +18,20 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// Outbox stores deliveries on a machine without a daemon: a drain opens the store for a moment.
-// While a daemon has the store open, the daemon takes the pending deliveries.
+// Outbox stores deliveries on a machine without a daemon: a drain opens the queue for a moment.
+// While a daemon has the queue open, the daemon takes the pending deliveries.
 type Outbox struct {
 	place local.Place
-	store *store.Store // nil = not open
+	opts  queue.Options
+	queue *queue.Queue // nil = not open
 }
 
 // NewOutbox returns the outbox of a place.
 func NewOutbox(place local.Place) *Outbox { return &Outbox{place: place} }
 
 func (o *Outbox) open() (err error) {
-	if o.store == nil {
-		o.store, err = store.Open(o.place.Store(), nil)
+	if o.queue == nil {
+		o.queue, err = queue.Open(o.place.Queue(), &o.opts)
 	}
 	return err
 }
@@ -44,7 +45,7 @@ func (o *Outbox) Put(ctx context.Context, p spool.Pending, h policyfile.HTTP) er
 	if err != nil {
 		return err
 	}
-	return o.store.Put(ctx, store.Item{Jobs: []delivery.Job{job}})
+	return o.queue.Put(ctx, job)
 }
 
 // jobFor returns the delivery of a pending hook.
@@ -62,31 +63,31 @@ func jobFor(p *spool.Pending, h *policyfile.HTTP) (delivery.Job, error) {
 	return job, err
 }
 
-// Flush tries the due deliveries and closes the store. It does nothing if the store does not
+// Flush tries the due deliveries and closes the queue. It does nothing if the queue does not
 // exist or another process has it open.
 func (o *Outbox) Flush(ctx context.Context) error {
-	if _, err := os.Stat(o.place.Store()); o.store == nil && errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(o.place.Queue()); o.queue == nil && errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
 	if err := o.open(); err != nil {
-		if errors.Is(err, store.ErrLocked) {
+		if errors.Is(err, queue.ErrLocked) {
 			return nil
 		}
 		return err
 	}
 	clearTrustEnv()
-	_, err := deliverDue(ctx, o.place, o.store, nil)
+	_, err := deliverDue(ctx, o.place, o.queue, nil)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = nil // the next drain makes the remaining deliveries
 	}
 	return errors.Join(err, o.close())
 }
 
-// close closes the store, so that other processes can open it.
+// close closes the queue, so that other processes can open it.
 func (o *Outbox) close() (err error) {
-	if o.store != nil {
-		err = o.store.Close()
-		o.store = nil
+	if o.queue != nil {
+		err = o.queue.Close()
+		o.queue = nil
 	}
 	return err
 }

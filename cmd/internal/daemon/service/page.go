@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/queue"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
@@ -34,6 +35,7 @@ import (
 // pageSource is what the browser page shows of this machine.
 type pageSource struct {
 	*store.Store
+	*queue.Queue
 	d *daemon
 }
 

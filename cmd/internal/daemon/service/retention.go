@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
@@ -73,7 +74,7 @@ func (d *daemon) retention(ctx context.Context) error {
 		}
 	}
 	for failures := 0; ; {
-		if d.limit() && !d.prune(ctx, watch, rightNow()) {
+		if limits, known := d.limit(); known && !d.prune(ctx, watch, rightNow(), limits.Age()) {
 			failures++
 		} else {
 			failures = 0 // without known limits, another try helps only after a change of the policy
@@ -98,30 +99,30 @@ func pruneAfter(failures int) time.Duration {
 	return pruneAgain << (failures - 1)
 }
 
-// limit gives the limits of the policies to the store. It returns false if they are unknown: with
-// the default limits, the store could lose Records that a policy keeps.
-func (d *daemon) limit() bool {
+// limit gives the limits of the policies to the store, and returns them. It returns false if they are
+// unknown: with the default limits, the store could lose Records that a policy keeps.
+func (d *daemon) limit() (limits store.Limits, known bool) {
 	limits, err := records.Limits(d.place)
 	if err != nil {
 		d.log.Warn("retention paused", "error", err)
-		return false
+		return limits, false
 	}
 	d.store.SetLimits(limits)
-	return true
+	return limits, true
 }
 
-// prune removes the Records that are old at a moment, if the clock is trusted. It logs a failure, and
-// returns false.
-func (d *daemon) prune(ctx context.Context, watch *clockwatch, now moment) bool {
+// prune removes the Records that are above a limit at a moment, and the deliveries that ended before the
+// age, if the clock is trusted. It logs a failure, and returns false.
+func (d *daemon) prune(ctx context.Context, watch *clockwatch, now moment, age time.Duration) bool {
 	if by := watch.look(now); by != 0 {
 		d.log.Warn("retention paused for a day: the clock was changed while the daemon was running", "by", by)
 	}
 	if !watch.believed(now) {
 		return true
 	}
-	err := d.store.Prune(ctx, now.clock)
+	err := errors.Join(d.store.Prune(ctx, now.clock), d.queue.Prune(ctx, now.clock.Add(-age)))
 	if err != nil && ctx.Err() == nil {
-		d.log.Warn("cannot remove old records from the store", "error", err)
+		d.log.Warn("cannot remove old records and deliveries", "error", err)
 	}
 	return err == nil
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/queue"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
@@ -64,14 +66,14 @@ func TestRetention(t *testing.T) {
 				putRecord(t, s, fmt.Sprint(days), begun.clock.Add(-time.Duration(days)*day))
 			}
 			var logs bytes.Buffer
-			d := &daemon{store: s, log: slog.New(slog.NewTextHandler(&logs, nil))}
+			d := &daemon{store: s, queue: openTestQueue(t), log: slog.New(slog.NewTextHandler(&logs, nil))}
 			watch := &clockwatch{base: begun}
 			if looks[0].clock != 0 { // like after a start
-				d.prune(ctx, watch, begun)
+				d.prune(ctx, watch, begun, store.DefaultLimits.Age())
 			}
 			for _, look := range looks {
 				logs.Reset()
-				d.prune(ctx, watch, moment{clock: begun.clock.Add(look.clock), up: begun.up + look.up})
+				d.prune(ctx, watch, moment{clock: begun.clock.Add(look.clock), up: begun.up + look.up}, store.DefaultLimits.Age())
 				var left []string
 				for row, err := range s.Records(ctx, store.Query{Oldest: true}) {
 					if err != nil {
@@ -112,12 +114,16 @@ func TestLimitsOfPolicies(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	now := rightNow()
+	now, q := rightNow(), openTestQueue(t)
 	for _, days := range []int{80, 20, 0} {
 		putRecord(t, s, fmt.Sprint(days), now.clock.AddDate(0, 0, -days))
+		job := delivery.Job{ID: fmt.Sprint(days), Target: "a", State: delivery.Dead, Ended: now.clock.AddDate(0, 0, -days)}
+		if err := q.Put(t.Context(), job); err != nil {
+			t.Fatal(err)
+		}
 	}
 	var logs bytes.Buffer
-	d := &daemon{place: place, store: s, log: slog.New(slog.NewTextHandler(&logs, nil))}
+	d := &daemon{place: place, store: s, queue: q, log: slog.New(slog.NewTextHandler(&logs, nil))}
 	for _, step := range []struct {
 		policy string
 		known  bool
@@ -134,18 +140,35 @@ func TestLimitsOfPolicies(t *testing.T) {
 		if err := os.Chtimes(place.Policy, old, old); err != nil {
 			t.Fatal(err)
 		}
-		known := d.limit()
+		limits, known := d.limit()
 		if known {
-			d.prune(t.Context(), &clockwatch{base: now}, now)
+			d.prune(t.Context(), &clockwatch{base: now}, now, limits.Age())
 		}
 		size, err := s.Size(t.Context())
 		if err != nil || known != step.known || size.Records != step.left {
 			t.Errorf("%q: limits known: %v, %d Records are left (%v); want %v, %d", step.policy, known, size.Records, err, step.known, step.left)
 		}
+		if jobs, err := q.Deliveries(t.Context(), queue.Query{}); err != nil || len(jobs) != int(step.left) {
+			t.Errorf("%q: %d deliveries are left (%v), want %d", step.policy, len(jobs), err, step.left)
+		}
 	}
 	if !strings.Contains(logs.String(), "retention paused") {
 		t.Errorf("the log is %q", logs.String())
 	}
+}
+
+func openTestQueue(t *testing.T) *queue.Queue {
+	t.Helper()
+	q, err := queue.Open(filepath.Join(t.TempDir(), "queue"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := q.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return q
 }
 
 // A removal that failed, for example on a full disk, is tried again soon.

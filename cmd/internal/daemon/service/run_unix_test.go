@@ -56,7 +56,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// A drain creates no store if there was never a delivery.
+// A drain creates no queue if there was never a delivery.
 func TestDrainNothing(t *testing.T) {
 	t.Parallel()
 	place := shortPlace(t)
@@ -64,7 +64,7 @@ func TestDrainNothing(t *testing.T) {
 	if err != nil || done.Kept+done.Delivered+done.Waiting > 0 || done.Busy || len(done.Missed()) > 0 {
 		t.Errorf("Drain = %+v, %v", done, err)
 	}
-	if _, err := os.Stat(place.Store()); err == nil {
-		t.Error("a store was made")
+	if _, err := os.Stat(place.Queue()); err == nil {
+		t.Error("a queue was made")
 	}
 }

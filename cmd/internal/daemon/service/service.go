@@ -21,6 +21,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/forwarding"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/queue"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/telemetry"
@@ -44,6 +45,7 @@ type daemon struct {
 	opts Options
 
 	store   *store.Store
+	queue   *queue.Queue
 	warm    *hookcmd.Warm
 	metrics *telemetry.Metrics
 	export  *telemetry.Export // nil = nothing is exported to a collector
@@ -98,12 +100,16 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	defer stop(nil)
 	d.store, err = OpenStore(ctx, d.place.Store(), storeWait, &store.Options{
 		Note: func(err error) { d.log.Warn("store warning", "note", err) },
-		Due:  func() { d.wake() },
 	})
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
 	defer func() { err = errors.Join(err, d.store.Close()) }()
+	d.queue, err = OpenQueue(ctx, d.place, storeWait, &queue.Options{Note: func(err error) { d.log.Warn("queue warning", "note", err) }, Due: d.wake})
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	defer func() { err = errors.Join(err, d.queue.Close()) }()
 	d.forward = forwarding.NewGroup(d.place, d.store, d.log)
 	d.readTargets()
 	d.oldLosses = spool.ReadLosses(d.place.Spool(), d.begun)
@@ -121,7 +127,8 @@ func (d *daemon) run(ctx context.Context) (err error) {
 		Policy: http.HandlerFunc(d.policy), Metrics: d.metrics.Handler(), Stopping: ctx.Done(),
 	}
 	routes.WithStore(d.store)
-	site := web.New(web.Options{Source: pageSource{d.store, d}, Inbox: pageInbox{d.place}, File: File(d.place, "ui.json"), Stopping: ctx.Done(), Log: d.log})
+	routes.WithQueue(d.queue)
+	site := web.New(web.Options{Source: pageSource{d.store, d.queue, d}, Inbox: pageInbox{d.place}, File: File(d.place, "ui.json"), Stopping: ctx.Done(), Log: d.log})
 	defer func() {
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), StopTime)
 		defer cancel()
@@ -134,7 +141,7 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	})
 	work, endWork := context.WithCancel(ctx)
 	var parts sync.WaitGroup
-	defer parts.Wait() // before the store is closed
+	defer parts.Wait() // before the store and the queue are closed
 	defer endWork()
 	for name, run := range d.parts(l, stop) {
 		parts.Go(func() {
@@ -249,23 +256,24 @@ func (d *daemon) declinedFor(reason string) {
 	}
 }
 
-// keepAnswer stores the Records of a reply and its notices, see [hookcmd.WarmOptions].
+// keepAnswer stores the notices of a reply and then its Records, see [hookcmd.WarmOptions]. If the
+// process is killed in between, the hook program answers the event again, and the notices have the
+// same IDs.
 func (d *daemon) keepAnswer(ctx context.Context, lines []spool.Made, notices []hookcmd.Notice, sync bool) error {
 	if fault.On {
 		fault.At("serve: before an answer is kept")
 	}
-	items := make([]store.Item, max(1, len(lines)))
+	err := d.keepNotices(ctx, notices, sync)
+	if fault.On {
+		fault.At("serve: the notices of an answer are kept")
+	}
+	items := make([]store.Item, len(lines))
 	for i, line := range lines {
 		items[i].Line, items[i].Entry = line.Text, line.Entry
 	}
-	for i := range notices {
-		job, err := jobFor(&notices[i].Pending, &notices[i].HTTP)
-		if err != nil {
-			return err
-		}
-		items[0].Jobs = append(items[0].Jobs, job)
+	if err == nil {
+		err = d.store.Put(ctx, items...)
 	}
-	err := d.store.Put(ctx, items...)
 	if err == nil && sync {
 		err = d.store.Sync()
 	}
@@ -273,6 +281,24 @@ func (d *daemon) keepAnswer(ctx context.Context, lines []spool.Made, notices []h
 		fault.At("serve: an answer is kept")
 	}
 	return err
+}
+
+// keepNotices stores the notices of a reply.
+func (d *daemon) keepNotices(ctx context.Context, notices []hookcmd.Notice, sync bool) error {
+	if len(notices) == 0 {
+		return nil
+	}
+	jobs := make([]delivery.Job, len(notices))
+	for i := range notices {
+		var err error
+		if jobs[i], err = jobFor(&notices[i].Pending, &notices[i].HTTP); err != nil {
+			return err
+		}
+	}
+	if err := d.queue.Put(ctx, jobs...); err != nil || !sync {
+		return err
+	}
+	return d.queue.Flush()
 }
 
 // newExport returns what sends telemetry to collectors; nil = the environment names none, or is wrong.

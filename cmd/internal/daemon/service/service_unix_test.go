@@ -11,11 +11,14 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/queue"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/local"
 )
 
 // If a part of the daemon ends too early, the health report contains it.
@@ -26,7 +29,7 @@ func TestHealth(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = kept.Close() })
-	d := &daemon{log: slog.New(slog.DiscardHandler), begun: time.Now(), store: kept}
+	d := &daemon{log: slog.New(slog.DiscardHandler), begun: time.Now(), store: kept, queue: openTestQueue(t)}
 	server := httptest.NewServer(server.Handler(server.Options{Health: d.health}))
 	defer server.Close()
 	ask := func() (status int, failed map[string]string) {
@@ -50,6 +53,43 @@ func TestHealth(t *testing.T) {
 	d.partFailed("intake", errors.New("no room"))
 	if status, failed := ask(); status != http.StatusServiceUnavailable || failed["intake"] != "no room" {
 		t.Errorf("a daemon without its intake says %d, %v", status, failed)
+	}
+}
+
+// The health report says that waiting deliveries were lost. A drain without a daemon reports it, too.
+func TestHealthOfQueue(t *testing.T) {
+	t.Parallel()
+	place, err := local.Locate(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := queue.Open(place.Queue(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lose := func() {
+		t.Helper()
+		if err := errors.Join(q.Close(), os.Remove(filepath.Join(place.Queue(), "queue.db"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lose()
+	kept, err := store.Open(place.Store(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer kept.Close()
+	if q, err = queue.Open(place.Queue(), nil); err != nil {
+		t.Fatal(err)
+	}
+	d := &daemon{place: place, log: slog.New(slog.DiscardHandler), begun: time.Now(), store: kept, queue: q}
+	if report, well := d.health(); well || !strings.Contains(d.storeHealth().Problem(), "waiting deliveries were lost") {
+		t.Errorf("health = %v, %v", report, well)
+	}
+	lose()
+	done, err := Drain(t.Context(), place, 0)
+	if err != nil || len(done.Warnings) != 1 || !strings.Contains(done.Warnings[0], "waiting deliveries are lost") {
+		t.Errorf("Drain = %+v, %v", done, err)
 	}
 }
 

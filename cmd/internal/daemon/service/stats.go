@@ -46,7 +46,7 @@ func (d *daemon) storeStats(ctx context.Context) (telemetry.StoreStats, error) {
 }
 
 func (d *daemon) deliveryStats(ctx context.Context) (telemetry.DeliveryStats, error) {
-	targets, err := d.store.Targets(ctx)
+	targets, err := d.queue.Targets(ctx)
 	stats := telemetry.DeliveryStats{}
 	for _, t := range targets {
 		one := telemetry.TargetStats{Target: t.Name, Off: t.Off, Jobs: map[string]int{

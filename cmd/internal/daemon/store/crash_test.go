@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
 	"github.com/grapnel-dev/grapnel/internal/testhelp/await"
 )
 
@@ -34,7 +33,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// playPut stores records with a delivery each, and prints each stored ID, until it is killed.
+// playPut stores records, and prints each stored ID, until it is killed.
 func playPut(dir, name string) error {
 	s, err := Open(dir, nil)
 	if err != nil {
@@ -48,7 +47,6 @@ func playPut(dir, name string) error {
 				id := fmt.Sprintf("%s-%d-%d", name, w, i)
 				err := s.Put(context.Background(), Item{
 					Line: lineOf(entry(id)),
-					Jobs: []delivery.Job{{ID: "job-" + id, Record: id, Target: "user::tell", Event: []byte(`{}`)}},
 					Mark: &Mark{File: fmt.Sprint(w), Offset: int64(i)},
 				})
 				if err != nil {
@@ -61,22 +59,6 @@ func playPut(dir, name string) error {
 			}
 		}()
 	}
-	go func() {
-		for {
-			jobs, err := s.Lease(context.Background(), time.Now(), time.Hour, 3, nil)
-			var results []delivery.Result
-			for _, j := range jobs {
-				results = append(results, delivery.Result{ID: j.ID, State: delivery.Delivered, At: time.Now()})
-			}
-			if err == nil {
-				err = s.Settle(context.Background(), results)
-			}
-			if err != nil {
-				fmt.Fprintln(os.Stderr, err)
-				os.Exit(1)
-			}
-		}
-	}()
 	select {}
 }
 
@@ -89,7 +71,7 @@ func process(t *testing.T, role, dir, name string) *exec.Cmd {
 	return cmd
 }
 
-// After kill -9, every record for which Put has returned exists with its delivery, and no record
+// After kill -9, every record for which Put has returned exists, and no record
 // is incomplete.
 //
 // chaos: daemons
@@ -132,7 +114,6 @@ func TestKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		whole(t, s.Reader, acked)
-		free(t, s)
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
@@ -145,21 +126,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// free checks that a killed process does not block deliveries.
-func free(t *testing.T, s *Store) {
-	t.Helper()
-	waiting, err := s.Deliveries(t.Context(), DeliveryQuery{State: delivery.Waiting})
-	if err != nil {
-		t.Fatal(err)
-	}
-	leased, err := s.Lease(t.Context(), time.Now(), time.Hour, len(waiting)+1, nil)
-	if err != nil || len(leased) != len(waiting) {
-		t.Errorf("%d deliveries are due, %v, and %d wait", len(leased), err, len(waiting))
-	}
-}
-
-// whole checks that a store is valid and contains the records in told, and that each record has
-// its delivery.
+// whole checks that a store is valid and contains the records in acked.
 func whole(t *testing.T, r *Reader, acked map[string]bool) {
 	t.Helper()
 	report, err := r.Verify(t.Context())
@@ -177,10 +144,6 @@ func whole(t *testing.T, r *Reader, acked map[string]bool) {
 		if !there[id] {
 			t.Errorf("%s was put, and is not there", id)
 		}
-	}
-	jobs, err := r.Deliveries(t.Context(), DeliveryQuery{})
-	if err != nil || len(jobs) != len(there) {
-		t.Errorf("%d deliveries for %d records, %v", len(jobs), len(there), err)
 	}
 }
 

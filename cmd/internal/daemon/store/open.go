@@ -33,10 +33,6 @@ type Options struct {
 	// called.
 	Note func(error)
 
-	// Due is called when Put, Retry or SwitchOn may have made jobs due. It must return at once.
-	// Nil = not called.
-	Due func()
-
 	unsafe bool // for tests that do not need durability
 }
 
@@ -77,7 +73,6 @@ type Store struct {
 	behind     int64      // approximate number of rows that are not in the word index
 	summarizer summarizer
 	wrote      time.Time // time of the last Record
-	leased     time.Time // time of the last lease
 
 	looked time.Time // when the files were last compared; see look
 	retry  time.Time // no retry of the restore before this time
@@ -125,9 +120,6 @@ func open(dir string, opts *Options) (_ *Store, err error) {
 	s.SetLimits(s.opts.Limits)
 	if s.opts.Note == nil {
 		s.opts.Note = func(error) {}
-	}
-	if s.opts.Due == nil {
-		s.opts.Due = func() {}
 	}
 	if err := ready(dir); err != nil {
 		return nil, err
@@ -287,7 +279,7 @@ func attach(dir string, opts *Options) (_ *base, err error) {
 }
 
 // tables lists the tables that are checked. The word index can be rebuilt.
-var tables = []string{"record", "line", "hook", "again", "removal", "gap", "finding", "mark", "job", "off", "summary"}
+var tables = []string{"record", "line", "hook", "again", "removal", "gap", "finding", "mark", "summary"}
 
 // check runs an integrity check. It rebuilds the word index if that is damaged.
 func (b *base) check(note func(error)) error {
@@ -537,24 +529,3 @@ func unstamp(ns int64) time.Time {
 
 // marks returns n question marks.
 func marks(n int) string { return strings.Join(slices.Repeat([]string{"?"}, n), ",") }
-
-// ints appends the integers that a query returns.
-func (b *base) ints(to []int64, query string, args ...any) ([]int64, error) {
-	stmt, err := b.stmt(query)
-	if err != nil {
-		return to, err
-	}
-	rows, err := stmt.QueryContext(b.ctx, args...)
-	if err != nil {
-		return to, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var n int64
-		if err := rows.Scan(&n); err != nil {
-			return to, err
-		}
-		to = append(to, n)
-	}
-	return to, rows.Err()
-}

@@ -15,9 +15,6 @@ const pruneBatch = 256
 // is removed at the latest when it and all rows before it are too old. Each commit adds a Removal to
 // the chain, which lets Verify distinguish retention from tampering. If the limits are new, Prune
 // adds a row that states them first.
-//
-// Prune removes a Record together with its deliveries that have ended. Waiting deliveries stay:
-// they have their own copy of the event. Deliveries without a Record are removed by age.
 func (s *Store) Prune(ctx context.Context, now time.Time) error {
 	s.pruning.Lock()
 	defer s.pruning.Unlock()
@@ -72,14 +69,6 @@ func (s *Store) Prune(ctx context.Context, now time.Time) error {
 				err = s.checkpoint(ctx) // otherwise a Put would do it in its commit, and wait for the disk
 			}
 		}
-	}
-	for more := true; more && err == nil; {
-		err = s.write(ctx, 0, func(c *change) error {
-			n, err := c.change(`DELETE FROM job WHERE num IN (SELECT num FROM job WHERE state <> 'waiting' AND ended > 0 AND ended < ?
-				AND NOT EXISTS (SELECT 1 FROM record WHERE record.id = job.record) LIMIT ?)`, cutoff, pruneBatch)
-			more = err == nil && n == pruneBatch
-			return err
-		})
 	}
 	if err == nil {
 		err = s.write(ctx, 0, func(c *change) error { return c.run("DELETE FROM finding WHERE time < ?", cutoff) })
@@ -232,7 +221,6 @@ func (c *change) chainRows(from int64, limit int) ([]chainRow, error) {
 // forget deletes rows of the chain and the rows of other tables that refer to them.
 func (c *change) forget(first, last int64) error {
 	for _, query := range []string{
-		`DELETE FROM job WHERE state <> 'waiting' AND record IN (SELECT id FROM record WHERE seq BETWEEN ? AND ? AND late = 0)`,
 		`DELETE FROM again WHERE id IN (SELECT id FROM record WHERE seq BETWEEN ? AND ? AND late = 0)`,
 		`DELETE FROM words WHERE rowid BETWEEN ? AND ?`,
 		`DELETE FROM hook WHERE seq BETWEEN ? AND ?`,

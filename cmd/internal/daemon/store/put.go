@@ -9,12 +9,11 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
-// An Item is written as a unit: a line of the log, the deliveries of its firing, and the position
-// in the file that it came from. Each part is optional.
+// An Item is written as a unit: a line of the log, and the position in the file that it came from.
+// Each part is optional.
 type Item struct {
 	// Line is a line of the log as package spool writes it. A line that exists already is stored
 	// once. If a firing has two different Records, the first is stored and the second only
@@ -24,9 +23,6 @@ type Item struct {
 	// Entry is the decoded line without the event, if the caller has it; see [spool.Made]. Nil =
 	// Put decodes the line.
 	Entry *spool.Entry
-
-	// Jobs are stored once for each ID. A job without a State is waiting.
-	Jobs []delivery.Job
 
 	Mark *Mark
 }
@@ -173,12 +169,6 @@ func (item *Item) check() (l *line, size int, err error) {
 		}
 		l, size = &read, len(read.raw)
 	}
-	for i := range item.Jobs {
-		if err := check(&item.Jobs[i]); err != nil {
-			return nil, 0, err
-		}
-		size += len(item.Jobs[i].Event)
-	}
 	if item.Mark != nil && (item.Mark.File == "" || item.Mark.Offset < 0) {
 		return nil, 0, fmt.Errorf("cannot store the mark %+v: want a file and an offset of at least 0", *item.Mark)
 	}
@@ -188,11 +178,6 @@ func (item *Item) check() (l *line, size int, err error) {
 func (c *change) putItem(item *Item, l *line, publish bool) error {
 	if l != nil {
 		if err := c.putLine(l, publish); err != nil {
-			return err
-		}
-	}
-	for i := range item.Jobs {
-		if err := c.putJob(&item.Jobs[i]); err != nil {
 			return err
 		}
 	}
@@ -257,28 +242,6 @@ func (s *Store) Mark(ctx context.Context, file string) (offset int64, err error)
 // ForgetMark deletes the mark of a file that was removed.
 func (s *Store) ForgetMark(ctx context.Context, file string) error {
 	return s.write(ctx, 0, func(c *change) error { return c.run("DELETE FROM mark WHERE file = ?", file) })
-}
-
-// check returns an error for a Job that cannot be delivered.
-func check(j *delivery.Job) error {
-	var what string
-	switch {
-	case j.ID == "":
-		what = "it has no id"
-	case j.Target == "":
-		what = "it has no target"
-	case len(j.Event) > 0 && !json.Valid(j.Event):
-		what = "its event is not valid JSON"
-	case !known(j.State) && j.State != "":
-		what = fmt.Sprintf("unknown state %q", j.State)
-	default:
-		return nil
-	}
-	return fmt.Errorf("cannot store delivery %q of record %q: %s", j.ID, j.Record, what)
-}
-
-func known(state delivery.State) bool {
-	return state == delivery.Waiting || state == delivery.Delivered || state == delivery.Dead
 }
 
 // hookWanted returns the SQL condition that a row of table hook matches the hook of a Filter: a

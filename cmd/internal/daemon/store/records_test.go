@@ -15,7 +15,6 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/stats"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
@@ -50,40 +49,6 @@ func again(t *testing.T, dir string) *opened {
 		}
 	})
 	return &opened{s, t, context.Background(), dir}
-}
-
-func job(id, target string) delivery.Job {
-	return delivery.Job{ID: id, Record: "r", Target: target, Session: "s", Event: []byte(`{"kind":"tool.before"}`), Created: epoch, State: delivery.Waiting}
-}
-
-func ordered(id, target, session string) delivery.Job {
-	j := job(id, target)
-	j.Ordered, j.Session = true, session
-	return j
-}
-
-func delivered(id string) delivery.Result {
-	return delivery.Result{ID: id, State: delivery.Delivered, Status: 200, At: epoch}
-}
-
-// leases leases at most n jobs for a minute, which must be these.
-func (s *opened) leases(at time.Duration, n int, ids ...string) {
-	s.t.Helper()
-	jobs, err := s.Lease(s.ctx, epoch.Add(at), time.Minute, n, nil)
-	var got []string
-	for i := range jobs {
-		got = append(got, jobs[i].ID)
-	}
-	if err != nil || !slices.Equal(got, ids) {
-		s.t.Fatalf("Lease of %d at %v = %v, %v, want %v", n, at, got, err, ids)
-	}
-}
-
-func (s *opened) settle(results ...delivery.Result) {
-	s.t.Helper()
-	if err := s.Settle(s.ctx, results); err != nil {
-		s.t.Fatalf("Settle(%+v): %v", results, err)
-	}
 }
 
 func (s *opened) put(items ...Item) {
@@ -177,20 +142,16 @@ func TestPutWhole(t *testing.T) {
 		"no object":  {Line: []byte("7\n")},
 		"empty":      {Line: []byte{}},
 		"too long":   {Line: append(slices.Repeat([]byte(" "), 10), []byte(`{"id":"x","time":"2026-03-04T05:06:07Z","agent":"`+strings.Repeat("a", MaxLine)+`"}`)...)},
-		"bad job":    {Jobs: []delivery.Job{{ID: "x"}}},
 		"bad mark":   {Mark: &Mark{File: "", Offset: 1}},
 		"below zero": {Mark: &Mark{File: "f", Offset: -1}},
 	} {
-		good := Item{Line: lineOf(entry("good")), Jobs: []delivery.Job{job("good", "a")}, Mark: &Mark{File: "f", Offset: 1}}
+		good := Item{Line: lineOf(entry("good")), Mark: &Mark{File: "f", Offset: 1}}
 		err := s.Put(s.ctx, good, bad)
 		if at, ok := errors.AsType[*ItemError](err); !ok || at.Item != 1 || bad.Line != nil != errors.Is(err, ErrLine) {
 			t.Errorf("%s: Put = %v", name, err)
 		}
 	}
 	s.want(Query{})
-	if jobs, err := s.Deliveries(s.ctx, DeliveryQuery{}); err != nil || len(jobs) > 0 {
-		t.Errorf("Deliveries = %v, %v, want none", jobs, err)
-	}
 	if at, err := s.Mark(s.ctx, "f"); at != 0 || err != nil {
 		t.Errorf("Mark = %v, %v, want 0", at, err)
 	}
@@ -202,12 +163,11 @@ func TestPutWhole(t *testing.T) {
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
-	s.put(Item{Line: lineOf(entry("1")), Jobs: []delivery.Job{job("1", "a"), job("2", "a")}, Mark: &Mark{File: "f", Offset: 7}})
+	s.put(Item{Line: lineOf(entry("1")), Mark: &Mark{File: "f", Offset: 7}})
 	s.put(Item{Mark: &Mark{File: "f", Offset: 70}}, Item{Mark: &Mark{File: "g", Offset: 1}})
 	if err := s.ForgetMark(s.ctx, "g"); err != nil {
 		t.Error(err)
 	}
-	s.leases(0, 1, "1")
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -217,11 +177,6 @@ func TestRestart(t *testing.T) {
 		if got, err := s.Mark(s.ctx, file); got != want || err != nil {
 			t.Errorf("Mark(%s) = %v, %v, want %d", file, got, err, want)
 		}
-	}
-	s.leases(time.Second, 9, "1", "2") // the process that leased one of them has ended
-	s.leases(time.Second, 9)
-	if next, err := s.NextDue(s.ctx); err != nil || !next.Equal(epoch.Add(time.Minute+time.Second)) {
-		t.Errorf("NextDue = %v, %v, want in a minute", next, err)
 	}
 	s.line(entry("1"), entry("2"))
 	s.want(Query{}, "2", "1")
@@ -440,102 +395,30 @@ func TestStats(t *testing.T) {
 	}
 }
 
-func TestDeliveries(t *testing.T) {
-	t.Parallel()
-	s := begin(t)
-	a, b, c := job("a", "x"), job("b", "y"), ordered("c", "x", "s2")
-	b.Record, b.Created = "r2", epoch.Add(-time.Hour)
-	s.put(Item{Jobs: []delivery.Job{a, b, c, ordered("d", "x", "s2")}})
-	s.settle(delivered("a"), delivery.Result{ID: "c", State: delivery.Dead, Status: 410, Error: "410 Gone", At: epoch.Add(time.Second), Off: true})
-	for _, c := range []struct {
-		query DeliveryQuery
-		want  []string
-	}{
-		{DeliveryQuery{}, []string{"d", "c", "b", "a"}},
-		{DeliveryQuery{Limit: 2}, []string{"d", "c"}},
-		{DeliveryQuery{State: delivery.Waiting}, []string{"d", "b"}},
-		{DeliveryQuery{Target: "x", State: delivery.Dead}, []string{"c"}},
-		{DeliveryQuery{Session: "s2"}, []string{"d", "c"}},
-		{DeliveryQuery{ID: "a"}, []string{"a"}},
-		{DeliveryQuery{Record: "r2"}, []string{"b"}},
-		{DeliveryQuery{ID: "z"}, nil},
-	} {
-		jobs, err := s.Deliveries(s.ctx, c.query)
-		var got []string
-		for _, j := range jobs {
-			got = append(got, j.ID)
-		}
-		if err != nil || !slices.Equal(got, c.want) {
-			t.Errorf("Deliveries(%+v) = %v, %v, want %v", c.query, got, err, c.want)
-		}
-	}
-	targets := func(want ...Target) {
-		t.Helper()
-		got, err := s.Targets(s.ctx)
-		if diff := gocmp.Diff(want, got); diff != "" || err != nil {
-			t.Errorf("Targets differ (- want + got): %v\n%s", err, diff)
-		}
-	}
-	y := Target{Name: "y", Waiting: 1, Oldest: epoch.Add(-time.Hour)}
-	targets(Target{Name: "x", Off: true, Since: epoch.Add(time.Second), Why: "410 Gone", Waiting: 1, Dead: 1, Delivered: 1, Oldest: epoch}, y)
-
-	if err := s.SwitchOn(s.ctx, "z"); !errors.Is(err, ErrNoTarget) {
-		t.Errorf("SwitchOn of an unknown target = %v", err)
-	}
-	if err := errors.Join(s.SwitchOn(s.ctx, "x"), s.SwitchOn(s.ctx, "x"), s.SwitchOn(s.ctx, "y")); err != nil {
-		t.Error(err)
-	}
-	targets(Target{Name: "x", Waiting: 1, Dead: 1, Delivered: 1, Oldest: epoch}, y)
-
-	// A job that is tried again takes its old position.
-	for i, want := range []int{1, 0} {
-		if n, err := s.Retry(s.ctx, "a", "b", "c", "unknown"); n != want || err != nil {
-			t.Errorf("Retry %d = %d, %v, want %d", i, n, err, want)
-		}
-	}
-	jobs, err := s.Lease(s.ctx, epoch, time.Minute, 9, []string{"y"})
-	if err != nil || len(jobs) != 1 || jobs[0].ID != "c" || jobs[0].Tries != 0 || !jobs[0].Ended.IsZero() {
-		t.Errorf("Lease = %+v, %v, want c from the start", jobs, err)
-	}
-	s.settle(delivered("c"))
-	s.leases(time.Second, 9, "b", "d")
-}
-
 func TestPrune(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
 	now := epoch.Add(48 * time.Hour)
 	var ids []string
-	at := func(id string, age time.Duration, jobs ...delivery.Job) {
+	at := func(id string, age time.Duration) {
 		e := entry(id)
 		e.Time = now.Add(-age)
-		for i := range jobs {
-			jobs[i].Record = id
-		}
-		s.put(Item{Line: lineOf(e), Jobs: jobs})
+		s.line(e)
 		ids = append(ids, id)
 	}
 	at("old", 25*time.Hour)
-	at("ended", 25*time.Hour, job("j1", "a"), job("j2", "a"))
-	at("waits", 25*time.Hour, job("j3", "a"))
+	at("old3", 25*time.Hour)
+	at("old4", 25*time.Hour)
 	at("ahead", -10000*time.Hour) // written while the clock was wrong
 	at("old2", 24*time.Hour+1)
 	at("edge", 24*time.Hour)
 	at("old behind a young one", 25*time.Hour)
-	lone := job("lone", "a")
-	lone.Record = "nowhere"
-	s.put(Item{Jobs: []delivery.Job{lone, job("lone2", "a")}})
-	s.settle(delivered("j1"), delivery.Result{ID: "j2", State: delivery.Dead, At: epoch}, delivered("lone"))
 	head := s.sound(7).Head
 	if err := s.Prune(s.ctx, now); err != nil {
 		t.Fatal(err)
 	}
 	s.want(Query{Oldest: true}, "edge", "old behind a young one")
 	s.want(Query{Oldest: true, Text: "wintermute"}, "edge", "old behind a young one")
-	jobs, err := s.Deliveries(s.ctx, DeliveryQuery{})
-	if err != nil || len(jobs) != 2 || jobs[0].ID != "lone2" || jobs[1].ID != "j3" {
-		t.Errorf("Deliveries = %+v, %v, want the waiting ones", jobs, err)
-	}
 	report := s.sound(2)
 	if n := len(report.Removed); n != 1 || len(report.Limits) != 1 || report.Head.Seq != head.Seq+2 || report.Removed[0].Last != 5 || report.Removed[0].Records != 5 {
 		t.Errorf("Verify = %+v, want a row about the limits and one removal of 5 rows behind the former head", report)
@@ -549,14 +432,10 @@ func TestPrune(t *testing.T) {
 	if again := s.sound(2); again.Head != report.Head {
 		t.Errorf("Verify = %+v, want no removal if no row was old", again)
 	}
-	s.settle(delivered("j3"))
 	if err := s.Prune(s.ctx, now.Add(30*time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	s.want(Query{})
-	if jobs, err := s.Deliveries(s.ctx, DeliveryQuery{}); err != nil || len(jobs) != 1 {
-		t.Errorf("Deliveries = %+v, %v, want the waiting one", jobs, err)
-	}
 	report = s.sound(0)
 	if n := len(report.Removed); n != 1 || report.Removed[0].First != 6 || report.Removed[0].Last != 9 || report.Removed[0].Records != 2 {
 		t.Errorf("Verify = %+v, want one removal of 2 Records, of the removal before and of the row about the limits", report)
@@ -572,15 +451,11 @@ func TestPrune(t *testing.T) {
 		items = append(items, Item{Line: lineOf(e)})
 	}
 	s.put(items...)
-	s.put(Item{Jobs: []delivery.Job{{ID: "held", Record: "n007", Target: "a", Session: "s"}}})
 	if err := s.Prune(s.ctx, now); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.ids(Query{Oldest: true}); len(got) != 100 || got[0] != "n600" {
 		t.Errorf("Records = %v, want the newest 100", got)
-	}
-	if jobs, err := s.Deliveries(s.ctx, DeliveryQuery{ID: "held"}); err != nil || len(jobs) != 1 {
-		t.Errorf("Deliveries = %+v, %v, want the delivery of a removed Record to be waiting still", jobs, err)
 	}
 	if report := s.sound(100); len(report.Removed) != 3 || report.Removed[2].Reason != "number" {
 		t.Errorf("Verify = %+v, want three removals by number", report)
@@ -657,7 +532,7 @@ func TestCallers(t *testing.T) {
 		wait.Go(func() {
 			for i := range 20 {
 				id := fmt.Sprintf("%d-%d", w, i)
-				if err := s.Put(s.ctx, Item{Line: lineOf(entry(id)), Jobs: []delivery.Job{job(id, "a")}, Mark: &Mark{File: fmt.Sprint(w), Offset: int64(i)}}); err != nil {
+				if err := s.Put(s.ctx, Item{Line: lineOf(entry(id)), Mark: &Mark{File: fmt.Sprint(w), Offset: int64(i)}}); err != nil {
 					t.Error(err)
 				}
 				if w%16 == i {

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
 	"github.com/grapnel-dev/grapnel/internal/testhelp/await"
 )
 
@@ -79,9 +78,6 @@ func TestFilesRemoved(t *testing.T) {
 				}
 				s = openTest(t, dir, &Options{Note: reported.add})
 				fill(t, s, 20)
-				if err := s.Put(t.Context(), Item{Jobs: []delivery.Job{{ID: "j", Target: "a"}}}); err != nil {
-					t.Fatal(err)
-				}
 				head := *s.head.Load()
 				if err := test.do(dir); err != nil {
 					t.Fatal(err)
@@ -111,9 +107,6 @@ func TestFilesRemoved(t *testing.T) {
 				report, err := s.Verify(t.Context(), head)
 				if err != nil || !report.OK() || report.Rows != rows {
 					t.Errorf("Verify = %+v, %v, want %d rows and nothing wrong", report, err, rows)
-				}
-				if jobs, err := s.Deliveries(t.Context(), DeliveryQuery{}); err != nil || len(jobs) != 1 {
-					t.Errorf("Deliveries = %v, %v, want the one that was put before", jobs, err)
 				}
 				for _, err := range s.Records(t.Context(), Query{Text: "wintermute", Limit: 1}) {
 					if err != nil {
@@ -222,8 +215,8 @@ func TestFilesNoDirectory(t *testing.T) {
 func TestCondition(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, t.TempDir(), nil)
-	if err := s.SwitchOn(t.Context(), "nowhere"); !errors.Is(err, ErrNoTarget) || s.Condition().Err != nil {
-		t.Errorf("SwitchOn = %v, Condition = %+v", err, s.Condition())
+	if err := s.Put(t.Context(), Item{Line: []byte("no line")}); !errors.Is(err, ErrLine) || s.Condition().Err != nil {
+		t.Errorf("Put = %v, Condition = %+v", err, s.Condition())
 	}
 	for _, n := range []int{0, 1} { // 1 = query_only, so that each write fails
 		err := s.write(t.Context(), 0, func(c *change) error { return nil })

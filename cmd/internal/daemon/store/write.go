@@ -39,7 +39,6 @@ type change struct {
 	*base
 	head Head // becomes base.head after the commit
 	rows []Row
-	due  bool // there may be new jobs to deliver
 }
 
 // write runs do in a commit and returns after the commit. An error of ctx means that nothing was
@@ -322,9 +321,6 @@ func (s *Store) try(ops []*op) (err error) {
 		}
 	}
 	s.live.publish(c.rows)
-	if c.due {
-		s.opts.Due()
-	}
 	return nil
 }
 

@@ -28,7 +28,7 @@ func judgeDaemon(f *facts) []Finding {
 	return append(judgeStore(f), judgeRunning(f, finding)...)
 }
 
-// judgeStore judges whether Records are lost or in danger.
+// judgeStore judges whether Records or deliveries are lost or in danger.
 func judgeStore(f *facts) []Finding {
 	store := f.daemon.found.Store()
 	if store.Problem() == "" {
@@ -40,8 +40,10 @@ func judgeStore(f *facts) []Finding {
 		finding.Why = "until then, grapnel-hook writes records to files; if that fails too, a strict policy blocks"
 	case store.Well():
 		finding.Level, finding.Why = Warn, "no program of Grapnel deletes this database"
-	default:
+	case store.Lost > 0 || store.Unrecorded > 0:
 		finding.Why = "the log has a gap"
+	default:
+		finding.Why, finding.Hint = "webhooks about events are not sent", "grapnel deliveries; grapnel daemon restart resets the counts"
 	}
 	return []Finding{finding}
 }

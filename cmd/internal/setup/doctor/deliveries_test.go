@@ -6,13 +6,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/queue"
 )
 
 // A target that refuses deliveries is a warning with the command that shows more.
 func TestJudgeDeliveries(t *testing.T) {
 	t.Parallel()
-	got := judgeDeliveries(&facts{refused: []store.Refusal{
+	got := judgeDeliveries(&facts{refused: []queue.Refusal{
 		{Target: "/home/ann/grapnel.yaml::slack", Status: 400, Error: "hooks.slack.com answered with status 400: no_text"},
 		{Target: "team", Status: 410, Error: "it accepts no more deliveries", Off: true},
 	}})

@@ -5,8 +5,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/forwarding"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/queue"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/setup/install"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/installation"
@@ -59,7 +59,7 @@ type facts struct {
 
 	forward    []forwarding.Report
 	forwardErr error
-	refused    []store.Refusal
+	refused    []queue.Refusal
 	refusedErr error
 
 	homeless  error  // why the home directory of this user is unknown; nil = it is known

@@ -12,6 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/backend/postgres"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/queue"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/stats"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/web"
@@ -183,12 +184,12 @@ func (s Source) Machines(ctx context.Context) ([]web.Machine, error) {
 }
 
 // Deliveries returns nothing: the deliveries of a machine are on the machine.
-func (Source) Deliveries(context.Context, store.DeliveryQuery) ([]delivery.Job, error) {
+func (Source) Deliveries(context.Context, queue.Query) ([]delivery.Job, error) {
 	return nil, nil
 }
 
 // Targets returns nothing, see Deliveries.
-func (Source) Targets(context.Context) ([]store.Target, error) { return nil, nil }
+func (Source) Targets(context.Context) ([]queue.Target, error) { return nil, nil }
 
 // Retry is not possible from here.
 func (Source) Retry(context.Context, ...string) (int, error) { return 0, errElsewhere }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/queue"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/records"
@@ -194,7 +195,7 @@ func (s *Site) record(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	data.Deliveries, err = s.Source.Deliveries(ctx, store.DeliveryQuery{Record: id, Limit: perPage})
+	data.Deliveries, err = s.Source.Deliveries(ctx, queue.Query{Record: id, Limit: perPage})
 	x, unexplained := s.Source.Explain(ctx, id)
 	if data.Explanation = x; unexplained != nil {
 		data.Unexplained = unexplained.Error()
@@ -246,7 +247,7 @@ func (s *Site) overview(w http.ResponseWriter, r *http.Request) {
 		Stopped           []row
 	}
 	var errs [4]error
-	var targets []store.Target
+	var targets []queue.Target
 	var stopped *list
 	data.Machines, errs[0] = s.Source.Machines(ctx)
 	data.summary, errs[1] = s.summary(ctx)
@@ -344,7 +345,7 @@ func groups(list []hooks.Hook) (all []group) {
 func (s *Site) deliveries(w http.ResponseWriter, r *http.Request) {
 	words := r.URL.Query()
 	data := struct {
-		Targets         []store.Target
+		Targets         []queue.Target
 		Jobs            []delivery.Job
 		State           delivery.State
 		States          []delivery.State
@@ -359,7 +360,7 @@ func (s *Site) deliveries(w http.ResponseWriter, r *http.Request) {
 	}
 	var errs [2]error
 	data.Targets, errs[0] = s.Source.Targets(r.Context())
-	data.Jobs, errs[1] = s.Source.Deliveries(r.Context(), store.DeliveryQuery{State: data.State, Target: data.Target, Limit: data.Max})
+	data.Jobs, errs[1] = s.Source.Deliveries(r.Context(), queue.Query{State: data.State, Target: data.Target, Limit: data.Max})
 	s.show(w, http.StatusOK, "deliveries", &view{Title: "Deliveries", Path: "/deliveries", Data: &data}, errs[:]...)
 }
 

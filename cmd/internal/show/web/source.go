@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/queue"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/stats"
 	"github.com/grapnel-dev/grapnel/cmd/internal/workbench/hooks"
@@ -13,14 +14,14 @@ import (
 )
 
 // A Source is everything that the pages read and change. A [store.Store] has the first
-// methods, so the Source of one machine embeds it. All methods must be safe for concurrent
+// methods and a [queue.Queue] the methods for deliveries, so the Source of one machine embeds both. All methods must be safe for concurrent
 // use.
 type Source interface {
 	Records(ctx context.Context, q store.Query) iter.Seq2[store.Row, error]
 	Subscribe(ctx context.Context) <-chan store.Live // signals new Records; the pages read them with Records
 	Totals(ctx context.Context, since time.Time) (stats.Totals, error)
-	Deliveries(ctx context.Context, q store.DeliveryQuery) ([]delivery.Job, error)
-	Targets(ctx context.Context) ([]store.Target, error)
+	Deliveries(ctx context.Context, q queue.Query) ([]delivery.Job, error)
+	Targets(ctx context.Context) ([]queue.Target, error)
 	Retry(ctx context.Context, ids ...string) (int, error)
 
 	// Policies returns the policies in force for an agent that starts in a directory; empty = outside

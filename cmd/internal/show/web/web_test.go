@@ -23,6 +23,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/queue"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/stats"
 	"github.com/grapnel-dev/grapnel/cmd/internal/workbench/allow"
@@ -34,8 +35,11 @@ import (
 
 const hostile = `"><script>alert(1)</script><img src=x onerror=alert(2)>`
 
-// testSource is a store, and fixed answers for the rest.
-type testSource struct{ *store.Store }
+// testSource is a store and a queue, and fixed answers for the rest.
+type testSource struct {
+	*store.Store
+	*queue.Queue
+}
 
 func (s testSource) Totals(ctx context.Context, since time.Time) (stats.Totals, error) {
 	count, err := s.Count(ctx, since)
@@ -107,10 +111,11 @@ func (c *clock) add(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// fixture is a Site and its store.
+// fixture is a Site, its store and its queue.
 type fixture struct {
 	*Site
 	store *store.Store
+	queue *queue.Queue
 	inbox testInbox
 	clock *clock
 	base  string
@@ -136,7 +141,13 @@ func open(t *testing.T, records int) *fixture {
 func (f *fixture) start(t *testing.T, file string) {
 	t.Helper()
 	stopping := make(chan struct{})
-	f.Site = New(Options{Source: testSource{f.store}, Inbox: f.inbox, File: file, Stopping: stopping, Log: slog.New(slog.DiscardHandler), Now: f.clock.Now})
+	q, err := queue.Open(filepath.Join(t.TempDir(), "queue"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = q.Close() })
+	f.queue = q
+	f.Site = New(Options{Source: testSource{f.store, f.queue}, Inbox: f.inbox, File: file, Stopping: stopping, Log: slog.New(slog.DiscardHandler), Now: f.clock.Now})
 	t.Cleanup(func() {
 		close(stopping)
 		if err := f.Shutdown(context.Background()); err != nil {
@@ -367,7 +378,7 @@ func TestPages(t *testing.T) {
 			f := open(t, n)
 			c := f.login(t)
 			job := delivery.Job{ID: "job" + hostile, Record: fmt.Sprintf("%026d", 0), Target: "/x/grapnel.yaml::" + hostile, Event: json.RawMessage("{}"), Created: time.Now(), State: delivery.Dead, Error: hostile, Ended: time.Now()}
-			if err := f.store.Put(t.Context(), store.Item{Jobs: []delivery.Job{job}}); n > 0 && err != nil {
+			if err := f.queue.Put(t.Context(), job); n > 0 && err != nil {
 				t.Fatal(err)
 			}
 			pages := map[string]int{
@@ -657,14 +668,14 @@ func TestRetry(t *testing.T) {
 	f := open(t, 0)
 	c := f.login(t)
 	job := delivery.Job{ID: "job", Target: "t", Event: json.RawMessage("{}"), Created: time.Now(), State: delivery.Waiting}
-	if err := f.store.Put(t.Context(), store.Item{Jobs: []delivery.Job{job}}); err != nil {
+	if err := f.queue.Put(t.Context(), job); err != nil {
 		t.Fatal(err)
 	}
-	jobs, err := f.store.Lease(t.Context(), time.Now(), time.Minute, 1, nil)
+	jobs, err := f.queue.Lease(t.Context(), time.Now(), time.Minute, 1, nil)
 	if err != nil || len(jobs) != 1 {
 		t.Fatalf("Lease = %v, %v", jobs, err)
 	}
-	if err := f.store.Settle(t.Context(), []delivery.Result{{ID: "job", State: delivery.Dead, Error: "refused", At: time.Now()}}); err != nil {
+	if err := f.queue.Settle(t.Context(), []delivery.Result{{ID: "job", State: delivery.Dead, Error: "refused", At: time.Now()}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, body := get(t, c, f.base+"/deliveries"); !strings.Contains(body, `name="id" value="job"`) {
@@ -673,7 +684,7 @@ func TestRetry(t *testing.T) {
 	if got := status(t, c, http.MethodPost, f.base+"/deliveries/retry", "id=job"); got != http.StatusOK {
 		t.Errorf("the retry answers %d", got)
 	}
-	if jobs, err := f.store.Deliveries(t.Context(), store.DeliveryQuery{State: delivery.Waiting}); err != nil || len(jobs) != 1 {
+	if jobs, err := f.queue.Deliveries(t.Context(), queue.Query{State: delivery.Waiting}); err != nil || len(jobs) != 1 {
 		t.Errorf("waiting are %v, %v", jobs, err)
 	}
 }
