@@ -42,8 +42,6 @@ var points = []point{
 	{name: "store: after the commit", often: 30},
 	{name: "queue: before the commit", often: 10},
 	{name: "queue: after the commit", often: 10},
-	{name: "queue: before the flush", often: 3},
-	{name: "queue: after the flush", often: 3},
 	{name: "serve: the notices of an answer are kept", often: 30},
 	{name: "serve: an answer is kept", often: 30},
 	{name: "relay: before the reply", often: 30},
