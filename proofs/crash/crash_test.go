@@ -261,7 +261,7 @@ func TestDamagedPage(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func([]byte){
 		"the first page":     func(db []byte) { clear(db[:100]) },
-		"a page in between":  func(db []byte) { copy(db[len(db)/8192*4096:], strings.Repeat("\xff", 4096)) },
+		"a page in between":  func(db []byte) { copy(db[len(db)/3/4096*4096:], strings.Repeat("\xff", 4096)) },
 		"all but the header": func(db []byte) { clear(db[4096:]) },
 	} {
 		t.Run(name, func(t *testing.T) {
