@@ -167,6 +167,47 @@ func TestDatabaseLost(t *testing.T) {
 	stop(t, d)
 }
 
+// If the database of deliveries is removed, the next delivery goes to a new one, and the daemon reports
+// the loss until a restart.
+func TestDeliveriesLost(t *testing.T) {
+	t.Parallel()
+	heard, err := listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer heard.close()
+	tr := trialOf(t, root(t), policy+fmt.Sprintf(notifyHook, heard.url))
+	d := start(t, tr)
+	if err := tr.askDaemon(d, "toolu_before", canary, true); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(served.State(tr.root), "queue", "queue.db")
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	asked := 0
+	health(t, d, "the loss is known", func(h served.Health) bool {
+		asked++
+		if err := tr.askDaemon(d, fmt.Sprint("toolu_", asked), canary, true); err != nil {
+			t.Fatal(err)
+		}
+		return !h.Well && h.Store.Queue.Lost == 1 && h.Store.Queue.Error == ""
+	})
+	if _, err := os.Lstat(file); err != nil {
+		t.Error(err)
+	}
+	for _, command := range []string{"status", "doctor --no-run", "daemon status"} {
+		if out, _ := typed(t, tr, strings.Fields(command)...); !strings.Contains(out, "waiting deliveries were lost") {
+			t.Errorf("%s does not tell: %s", command, out)
+		}
+	}
+	await.Until(t, "a later event is delivered", func() bool { return heard.ids(fmt.Sprint("toolu_", asked)) > 0 })
+	stop(t, d)
+	d = start(t, tr)
+	health(t, d, "a restart resets it", func(h served.Health) bool { return h.Well })
+	stop(t, d)
+}
+
 // While neither the store nor the spool can keep a Record, a strict policy blocks, and health
 // reports the reason. Health recovers only after a restart, because some answers have no Record.
 func TestNowhereToKeep(t *testing.T) {
