@@ -15,6 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/home"
 	"github.com/grapnel-dev/grapnel/internal/installation"
 	"github.com/grapnel-dev/grapnel/internal/policy/match"
+	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/load"
@@ -41,8 +42,11 @@ type Place struct {
 // Spool returns the directory of Records and pending observers.
 func (p Place) Spool() string { return filepath.Join(p.State, "spool") }
 
-// Store returns the directory of the daemon's Records.
-func (p Place) Store() string { return filepath.Join(p.State, "store") }
+// Journal returns the directory of the log.
+func (p Place) Journal() string { return filepath.Join(p.Spool(), spool.JournalDir) }
+
+// Index returns the directory of the index of Records.
+func (p Place) Index() string { return filepath.Join(p.State, "index") }
 
 // Queue returns the directory of the database of deliveries.
 func (p Place) Queue() string { return filepath.Join(p.State, "queue") }

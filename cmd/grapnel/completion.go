@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/index"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/records"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/spool"
@@ -102,7 +102,7 @@ func (c *console) sessions() []string {
 		return nil
 	}
 	var names []string
-	query := store.Query{Filter: spool.Filter{Since: time.Now().Add(-offered)}}
+	query := index.Query{Filter: spool.Filter{Since: time.Now().Add(-offered)}}
 	for k, err := range records.Log(place).Read(context.Background(), query) {
 		if err != nil || k.Entry.Session == "" || slices.Contains(names, k.Entry.Session) {
 			continue

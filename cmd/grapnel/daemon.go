@@ -25,8 +25,8 @@ func newDaemon(c *console) *cobra.Command {
 		Use:   "daemon",
 		Short: "Manage the background daemon",
 		Long: `The daemon is "grapnel serve" in the background. It replies to grapnel-hook with policies that
-stay loaded and workers that stay running, stores Records and sends deliveries. It is optional:
-without it, or if it dies, grapnel-hook gives the same replies itself.`,
+stay loaded and workers that stay running, sends deliveries, and keeps an index of the log. It is
+optional: without it, or if it dies, grapnel-hook gives the same replies itself.`,
 		Example: "  grapnel daemon start\n  grapnel daemon status\n  grapnel daemon logs -f",
 		Args:    usageArgs(cobra.NoArgs),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -171,8 +171,8 @@ func (c *console) printDaemon(r *control.Report) {
 	if r.Memory > 0 {
 		line("cost", fmt.Sprintf("%s of memory, %.2f s of CPU time", size(r.Memory), r.CPU))
 	}
-	if r.Store > 0 {
-		line("store", size(r.Store))
+	if r.Log > 0 {
+		line("log", size(r.Log))
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Health)) {
 		if !slices.Contains([]string{"version", "pid", "since"}, name) {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/index"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/records"
 	"github.com/grapnel-dev/grapnel/dialect"
@@ -27,9 +27,9 @@ func newLog(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "log",
 		Short: "List recorded events",
-		Long: `Print one line per recorded event, oldest first, from the store of the daemon and from the
-spool. The command needs no daemon. Without --all, it leaves out events that are no tool call and
-that no hook decided, changed or failed at; a flag that selects events lists all that match.
+		Long: `Print one line per recorded event, oldest first. The command needs no daemon. Without --all, it
+leaves out events that are no tool call and that no hook decided, changed or failed at; a flag
+that selects events lists all that match.
 
 Each line begins with a short ID of the Record: "grapnel log show ID" shows all of it. On a
 terminal, lines are cut at its width.
@@ -170,14 +170,14 @@ func (l *logQuery) selects(cmd *cobra.Command) bool {
 }
 
 // query returns the query of the flags of cmd. All errors are usage errors.
-func (l *logQuery) query(cmd *cobra.Command) (store.Query, error) {
+func (l *logQuery) query(cmd *cobra.Command) (index.Query, error) {
 	if cmd.Flags().Changed("text") {
-		if err := store.ValidText(l.text); err != nil {
-			return store.Query{}, cli.Usage(cli.WithHint(err, cmd.CommandPath()+" --text 'rm node_modules'"))
+		if err := index.ValidText(l.text); err != nil {
+			return index.Query{}, cli.Usage(cli.WithHint(err, cmd.CommandPath()+" --text 'rm node_modules'"))
 		}
 	}
 	filter, err := l.filter()
-	return store.Query{Filter: filter, Text: l.text}, err
+	return index.Query{Filter: filter, Text: l.text}, err
 }
 
 // ago returns the start of the --since duration.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/index"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/records"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/recordview"
 	"github.com/grapnel-dev/grapnel/internal/spool"
@@ -35,7 +35,7 @@ Exit code 1: no Record has this ID, or several have it.`,
 			}
 			var found *spool.Entry
 			var late []spool.Entry
-			for k, err := range log.Read(cmd.Context(), store.Query{ID: id}) {
+			for k, err := range log.Read(cmd.Context(), index.Query{ID: id}) {
 				if err != nil {
 					c.Warn(err)
 					continue

@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	}
 	testscript.Main(withPrograms{m}, map[string]func(){
 		"nolandlock": noLandlock,
-		"intake":     intake,
+		"index":      indexed,
 		"flip":       flip,
 	})
 }

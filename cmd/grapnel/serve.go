@@ -27,9 +27,9 @@ func newServe(c *console) *cobra.Command {
 		Use:   "serve",
 		Short: "Run the daemon in the foreground",
 		Long: `Run the daemon of this machine in the foreground. grapnel-hook then sends events to it, so
-policies are loaded once and workers stay running. The daemon stores records and deliveries in
-databases, and retries deliveries until they succeed. It is optional: without it, grapnel-hook
-gives the same replies itself.
+policies are loaded once and workers stay running. The daemon retries deliveries until they
+succeed, and keeps an index of the log. It is optional: without it, grapnel-hook gives the same
+replies itself.
 
 It listens on STATE/daemon/socket, which only this user can access. "grapnel daemon start" runs
 it in the background.

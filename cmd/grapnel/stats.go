@@ -22,7 +22,7 @@ func newStats(c *console) *cobra.Command {
 		Long: `Summarize the last 24 hours, or --since: for each hook its runs, decisions, failures, how
 often the action continued after a failure, and its duration; for each agent and event the
 number and duration of replies; the commands that were blocked most often, and the reasons.
-The figures come from the store of the daemon and from the spool. No daemon is needed.
+No daemon is needed.
 
 Hooks in observe mode stop nothing: their results are "would" and not "block". --would shows
 only these: how many calls they would have stopped, by hook, with the most frequent commands.

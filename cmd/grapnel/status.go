@@ -8,10 +8,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/setup/doctor"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/typeset"
+	"github.com/grapnel-dev/grapnel/internal/journal"
 )
 
 func newStatus(c *console) *cobra.Command {
@@ -78,7 +78,7 @@ func (c *console) printStatus(s *doctor.Status) {
 	for i := range s.Forward {
 		c.Wrap("  "+printable.Text(s.Forward[i].To+": "+s.Forward[i].String()), "    ")
 	}
-	if s.Daemon.PID != 0 || s.Keep != store.DefaultLimits {
+	if s.Daemon.PID != 0 || s.Keep != journal.DefaultLimits {
 		fmt.Fprintf(c.Out, "%s\n  %v\n", c.Paint(typeset.Bold, "retention"), s.Keep)
 	}
 	if len(s.Sandbox) > 0 {

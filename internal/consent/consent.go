@@ -241,8 +241,7 @@ func (k *Asker) masked(rec *grapnel.Record) (json.RawMessage, error) {
 	defer func() { _ = sp.Close() }()
 	late.KeepRecords(sp, k.Set)
 	sp.Keep(spool.Masked, k.Set.Records.Edit(), false)
-	line, err := sp.Line(rec)
-	return line.Text, err
+	return sp.Line(rec)
 }
 
 func earlier(a, b time.Time) time.Time {

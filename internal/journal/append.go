@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/internal/fault"
 	"github.com/grapnel-dev/grapnel/internal/files"
 )
 
@@ -19,15 +20,19 @@ import (
 // for concurrent use, also in many processes.
 type Writer struct {
 	Dir     string        // is created if it is missing
-	MaxSize int64         // bytes from which a segment gets a successor; 0 = 16 MiB
-	MaxAge  time.Duration // age from which a segment gets one; 0 = a week
+	MaxSize int64         // bytes from which a segment gets a successor; 0 = 8 MiB
+	MaxAge  time.Duration // age from which a segment gets one; 0 = a day
 	Sync    bool          // flush each line to the disk
 
-	mu     sync.Mutex
+	waiting sync.Mutex
+	batch   *batch // of the callers that wait for their turn; nil = none
+
+	mu     sync.Mutex  // held by the caller that writes; guards what follows
 	file   *os.File    // the newest segment that this Writer knows; nil = none is open
 	info   fs.FileInfo // of file, when it was opened
 	number int         // of file, or of the segment to open next; 0 = unknown
 	begun  time.Time   // of file
+	named  bool        // the name of file is on disk
 }
 
 // MaxLine is the maximum length of a line in bytes. Longer ones are refused.
@@ -54,23 +59,91 @@ func (w *Writer) letGo() error {
 	return f.Close()
 }
 
-// Append appends one line: a JSON object without a line break. begun reports that it is in a new segment,
-// which this call made. After an error, nothing or a part was written, and readers never take a part for
+// Append appends one line: a JSON object without a line break. begun is the number of the segment that this call
+// made for it; 0 = none. After an error, nothing or a part was written, and readers never take a part for
 // a line.
-func (w *Writer) Append(object []byte) (begun bool, err error) {
-	if len(object) < 2 || object[0] != '{' || object[len(object)-1] != '}' || len(object) > MaxLine-sumLength {
-		return false, fmt.Errorf("cannot append to the journal: %d bytes are no object of at most %d", len(object), MaxLine-sumLength)
+func (w *Writer) Append(object []byte) (begun int, err error) { return w.AppendAll(w.Sync, object) }
+
+// AppendAll appends lines, one after the other. With sync, it flushes them to the disk. Callers that wait at
+// the same time share one write, and one flush.
+func (w *Writer) AppendAll(sync bool, objects ...[]byte) (begun int, err error) {
+	size := 0
+	for _, object := range objects {
+		if len(object) < 2 || object[0] != '{' || object[len(object)-1] != '}' || len(object) > MaxLine-sumLength {
+			return 0, fmt.Errorf("cannot append to the journal: %d bytes are no object of at most %d", len(object), MaxLine-sumLength)
+		}
+		size += len(object) + sumLength + 2
 	}
-	line := append(append([]byte{'\n'}, sealed(object)...), '\n')
+	lines := make([]byte, 0, size)
+	for _, object := range objects {
+		lines = append(appendSealed(append(lines, '\n'), object), '\n')
+	}
+	b, first := w.join(lines, sync)
+	if !first {
+		<-b.done
+		return b.begun, b.err
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.take(b)
+	b.begun, b.err = w.append(b.lines, b.sync)
+	close(b.done)
+	return b.begun, b.err
+}
+
+// Try writes an empty line, which means nothing, to find out whether lines can be appended now.
+func (w *Writer) Try() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, err := w.append([]byte{'\n'}, false)
+	return err
+}
+
+// A batch are the lines of callers that share a write.
+type batch struct {
+	lines []byte
+	sync  bool
+	done  chan struct{} // closed after the write
+
+	begun int
+	err   error
+}
+
+// maxBatch is the size in bytes from which a batch gets no more lines.
+const maxBatch = 1 << 20
+
+// join adds lines to the batch that waits for its turn. The first caller of a batch writes it.
+func (w *Writer) join(lines []byte, sync bool) (b *batch, first bool) {
+	w.waiting.Lock()
+	defer w.waiting.Unlock()
+	if w.batch == nil || len(w.batch.lines) >= maxBatch {
+		w.batch = &batch{lines: lines, sync: sync, done: make(chan struct{})}
+		return w.batch, true
+	}
+	w.batch.lines, w.batch.sync = append(w.batch.lines, lines...), w.batch.sync || sync
+	return w.batch, false
+}
+
+// take ends a batch: later callers begin another.
+func (w *Writer) take(b *batch) {
+	w.waiting.Lock()
+	defer w.waiting.Unlock()
+	if w.batch == b {
+		w.batch = nil
+	}
+}
+
+// append writes complete lines in one write.
+func (w *Writer) append(lines []byte, sync bool) (begun int, err error) {
 	for range maxTries {
 		made, err := w.newest()
-		begun = begun || made
+		if made {
+			begun = w.number
+		}
 		if err != nil {
 			return begun, err
 		}
-		if done, err := w.write(line); done || err != nil {
+		if done, err := w.write(lines, sync); done || err != nil {
 			return begun, err
 		}
 		w.number++ // it has a successor, or was removed
@@ -176,35 +249,42 @@ func (w *Writer) open(number int) error {
 	for begun := time.Now(); err == nil && h.time.IsZero() && time.Since(begun) < blocked; h, err = headerOf(f) {
 		time.Sleep(50 * time.Microsecond)
 	}
-	if err == nil && h.time.IsZero() {
+	info, failed := f.Stat()
+	if err = errors.Join(err, failed); err == nil && h.time.IsZero() {
 		err = errNoHeader
+		if at, gone := os.Lstat(f.Name()); gone != nil || !os.SameFile(at, info) { // its process could not write the header, and has removed the file
+			err = fs.ErrNotExist
+		}
 	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("%s: %w", f.Name(), err), f.Close())
 	}
-	info, err := f.Stat()
-	if err != nil {
-		return errors.Join(err, f.Close())
-	}
-	w.file, w.info, w.number, w.begun = f, info, number, h.time
-	if w.Sync { // a flushed line is safe only if the name of its file is
-		return files.FlushDir(w.Dir)
-	}
+	w.file, w.info, w.number, w.begun, w.named = f, info, number, h.time, false
 	return nil
+}
+
+// flushName flushes the name of the open segment, once: a flushed line is safe only if the name of its file is.
+func (w *Writer) flushName() error {
+	if w.named {
+		return nil
+	}
+	err := files.FlushDir(w.Dir)
+	w.named = err == nil
+	return err
 }
 
 func (w *Writer) maxSize() int64 {
 	if w.MaxSize > 0 {
 		return w.MaxSize
 	}
-	return 16 << 20
+	return fault.Less(int64(8 << 20))
 }
 
 func (w *Writer) maxAge() time.Duration {
 	if w.MaxAge > 0 {
 		return w.MaxAge
 	}
-	return 7 * 24 * time.Hour
+	return 24 * time.Hour
 }
 
 // next makes the successor of the open segment and opens it. If other processes write, it does nothing:
@@ -259,8 +339,8 @@ func (w *Writer) create(number int) error {
 	return err
 }
 
-// write writes a line to the open segment, unless the segment has a successor.
-func (w *Writer) write(line []byte) (done bool, err error) {
+// write writes lines to the open segment, unless the segment has a successor.
+func (w *Writer) write(lines []byte, sync bool) (done bool, err error) {
 	lock, err := w.lock(files.Shared, blocked)
 	switch {
 	case errors.Is(err, files.ErrLocked): // a process was stopped while it made the successor
@@ -280,11 +360,14 @@ func (w *Writer) write(line []byte) (done bool, err error) {
 		return false, nil // the segment was removed or replaced
 	}
 	step("locked")
-	if err := files.WriteOnce(w.file, line); err != nil {
+	if err := files.WriteOnce(w.file, lines); err != nil {
 		return false, err
 	}
 	step("written")
-	if w.Sync {
+	if sync {
+		if err := w.flushName(); err != nil {
+			return false, err
+		}
 		if err := files.Flush(w.file); err != nil {
 			return false, err
 		}

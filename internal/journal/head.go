@@ -64,8 +64,10 @@ func ParseHead(text string) (h Head, err error) {
 	return h, nil
 }
 
-// headFile has the newest Head that a process saved.
-const headFile = "head"
+const (
+	headFile    = "head"     // has the newest Head that a process saved
+	newHeadFile = "head.new" // the same, until it is complete
+)
 
 // ReadHead returns the saved head. The error is [fs.ErrNotExist] if none was saved.
 func ReadHead(dir string) (Head, error) {
@@ -120,12 +122,17 @@ type HeadKeeper struct {
 // evidence, and returns an error: the way out is to read the report of Verify and to remove the file.
 func (k *HeadKeeper) Save() (Head, error) {
 	h, err := k.head()
-	if err != nil {
+	if err != nil || h == k.saved {
 		return h, err
 	}
-	return h, k.write(h)
+	lock, err := lockManifest(k.Dir)
+	if err != nil {
+		return h, fmt.Errorf("cannot save the head: %w", err)
+	}
+	return h, errors.Join(k.write(h), lock.Close())
 }
 
+// write replaces the saved head. The caller has the lock of the manifest.
 func (k *HeadKeeper) write(h Head) error {
 	if h == k.saved {
 		return nil
@@ -137,12 +144,30 @@ func (k *HeadKeeper) write(h Head) error {
 		k.checked = true
 	}
 	step("before the head")
-	if err := files.WriteSync(filepath.Join(k.Dir, headFile), []byte(h.String()+"\n"), 0o600); err != nil {
+	if err := replaceHead(k.Dir, h); err != nil {
 		return fmt.Errorf("cannot save the head: %w", err)
 	}
 	step("after the head")
 	k.saved = h
 	return nil
+}
+
+// replaceHead replaces the file. The content reaches the disk before the rename, so that a power cut leaves the
+// old head and never half of the new one.
+func replaceHead(dir string, h Head) error {
+	f, err := files.OpenRegular(filepath.Join(dir, newHeadFile), os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(h.String() + "\n")
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	step("before the head has its name")
+	return os.Rename(f.Name(), filepath.Join(dir, headFile))
 }
 
 // check returns an error if the log does not match the saved head.
@@ -157,12 +182,12 @@ func (k *HeadKeeper) check() error {
 	f, errFile := files.OpenRegular(segment(k.Dir, h.Segment), os.O_RDONLY)
 	m, err := ReadManifest(k.Dir) // after the file was opened, because retention states a removal before it removes it
 	if errFile != nil {
-		if err == nil && h.Segment > m.removedTo() {
+		if err == nil && h.Segment > m.RemovedTo() {
 			err = errFile
 		}
 		return err
 	}
-	if err != nil || h.Segment <= m.removedTo() {
+	if err != nil || h.Segment <= m.RemovedTo() {
 		return errors.Join(err, f.Close())
 	}
 	sum := sha256.New()

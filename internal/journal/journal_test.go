@@ -21,7 +21,7 @@ func add(t testing.TB, w *journal.Writer, ids ...string) (begun int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if made {
+		if made > 0 {
 			begun++
 		}
 	}
@@ -301,5 +301,63 @@ func TestSince(t *testing.T) {
 		if s.Number == 2 {
 			t.Error("segment 2 was not left out")
 		}
+	}
+}
+
+// A reader that finds a segment before its header was written knows the right key later.
+func TestHeaderLater(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	w := journal.Writer{Dir: dir}
+	add(t, &w, "a")
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(filepath.Join(dir, "00000001.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(dir, "00000002.jsonl")
+	log := open(t, dir)
+	for _, n := range []int{0, 1, 40, len(whole)} {
+		if err := os.WriteFile(name, whole[:n], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := log.Refresh(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list := log.Segments()
+	if len(list) != 2 || list[1].Key() != list[0].Key() || !list[0].Closed() {
+		t.Errorf("%d segments, the last has the key %s", len(list), list[len(list)-1].Key())
+	}
+}
+
+// A segment that another program moves away and back is the same segment again, and open again.
+func TestSegmentComesBack(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	w := &journal.Writer{Dir: dir}
+	defer w.Close()
+	add(t, w, "a")
+	l := open(t, dir)
+	name := filepath.Join(dir, "00000001.jsonl")
+	for _, removed := range []bool{true, false, false} {
+		from, to := name, name+".away"
+		if !removed {
+			from, to = to, from
+		}
+		if err := os.Rename(from, to); err != nil && (removed || !os.IsNotExist(err)) {
+			t.Fatal(err)
+		}
+		if err := l.Refresh(); err != nil {
+			t.Fatal(err)
+		}
+		if s := l.Segments()[0]; s.Removed() != removed || s.Closed() != removed {
+			t.Errorf("removed = %v, closed = %v, want %v", s.Removed(), s.Closed(), removed)
+		}
+	}
+	if got := content(t, l); got != "a" {
+		t.Errorf("content = %q", got)
 	}
 }

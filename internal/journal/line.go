@@ -19,9 +19,12 @@ func sum(b []byte) uint32 { return crc32.ChecksumIEEE(b) }
 
 // sealed returns an object with its checksum as the last member.
 func sealed(object []byte) []byte {
+	return appendSealed(make([]byte, 0, len(object)+sumLength), object)
+}
+
+func appendSealed(line, object []byte) []byte {
 	body := object[:len(object)-1]
-	line := append(make([]byte, 0, len(body)+sumLength), body...)
-	return appendSum(line, sum(body))
+	return appendSum(append(line, body...), sum(body))
 }
 
 func appendSum(line []byte, sum uint32) []byte {
@@ -59,6 +62,7 @@ type header struct {
 	key     string    // random
 	time    time.Time // when the segment was made
 	length  int       // of the line
+	missing bool
 }
 
 // line returns the line. It is written and read without encoding/json, whose first use takes as long as

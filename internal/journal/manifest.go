@@ -203,8 +203,8 @@ func (m *Manifest) sealedTo() int {
 	return m.Segments[len(m.Segments)-1].Segment
 }
 
-// removedTo returns the number of the last segment that retention removed, or 0.
-func (m *Manifest) removedTo() int {
+// RemovedTo returns the number of the last segment that retention removed, or 0.
+func (m *Manifest) RemovedTo() int {
 	if len(m.Removals) == 0 {
 		return 0
 	}
@@ -293,22 +293,33 @@ type ledger struct {
 // openLedger locks and reads the manifest. It cuts off what a killed process left. The error is [ErrBusy] or
 // [ErrManifest].
 func openLedger(dir string) (*ledger, error) {
-	lockable, err := files.OpenRegular(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE)
+	lock, err := lockManifest(dir)
 	if err != nil {
 		return nil, err
-	}
-	lock, err := files.TryLock(lockable, files.Exclusive)
-	if err != nil {
-		if errors.Is(err, files.ErrLocked) {
-			err = ErrBusy
-		}
-		return nil, errors.Join(err, lockable.Close())
 	}
 	l := &ledger{dir: dir, lock: lock}
 	if err := l.read(); err != nil {
 		return nil, errors.Join(err, l.close())
 	}
 	return l, nil
+}
+
+// lockManifest locks the manifest and the saved head. It removes what a process left that was killed while it
+// saved the head.
+func lockManifest(dir string) (*files.Lock, error) {
+	f, err := files.OpenRegular(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE)
+	if err != nil {
+		return nil, err
+	}
+	lock, err := files.TryLock(f, files.Exclusive)
+	if err != nil {
+		if errors.Is(err, files.ErrLocked) {
+			err = ErrBusy
+		}
+		return nil, errors.Join(err, f.Close())
+	}
+	_ = os.Remove(filepath.Join(dir, newHeadFile))
+	return lock, nil
 }
 
 func (l *ledger) read() (err error) {

@@ -60,6 +60,9 @@ func (l *Log) Refresh() error {
 		at, err := os.Lstat(segment(l.dir, s.Number))
 		same := err == nil && os.SameFile(at, s.info)
 		switch {
+		case same && s.removed: // another program has put it back
+			s.removed, s.closed = false, false
+			have[s.Number] = s
 		case same:
 			have[s.Number] = s
 		case s.removed:
@@ -108,7 +111,8 @@ func Numbers(dir string) ([]int, error) {
 	return numbers, nil
 }
 
-// open opens a segment, unless it is gone or has only lines from before the time of the Log.
+// open opens a segment, unless it is gone, has only lines from before the time of the Log, or is the newest and
+// its header is missing: then it has no lines, and its key is not known.
 func (l *Log) open(number int, closed bool) (*Segment, error) {
 	f, err := files.OpenRegular(segment(l.dir, number), os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -128,21 +132,24 @@ func (l *Log) open(number int, closed bool) (*Segment, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", f.Name(), err), f.Close())
 	}
+	if !closed && s.head.missing {
+		return nil, f.Close()
+	}
 	return s, nil
 }
 
 // headerOf reads the first line of a segment. If it is damaged, the result has a key that is computed from
-// it, and no time.
+// it, and no time. missing means that it was not written yet.
 func headerOf(f *os.File) (h header, err error) {
 	var head [512]byte
 	n, err := f.ReadAt(head[:], 0)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return h, err
 	}
-	first, _, _ := bytes.Cut(head[:n], []byte{'\n'})
+	first, _, ended := bytes.Cut(head[:n], []byte{'\n'})
 	h, ok := parseHeader(first)
 	if !ok {
-		return header{key: fmt.Sprintf("damaged-%s-%s", filepath.Base(f.Name()), files.Digest(first))}, nil
+		return header{missing: !ended && n < len(head), key: fmt.Sprintf("damaged-%s-%s", filepath.Base(f.Name()), files.Digest(first))}, nil
 	}
 	if h.version != version {
 		return h, fmt.Errorf("it has version %d of the journal, and this program knows %d", h.version, version)
@@ -178,6 +185,9 @@ func (s *Segment) Ended() (time.Time, error) {
 	}
 	return info.ModTime(), nil
 }
+
+// Removed reports whether the file was removed or replaced, as of the last Refresh.
+func (s *Segment) Removed() bool { return s.removed }
 
 // Closed reports whether the content is final, as of the last Refresh.
 func (s *Segment) Closed() bool { return s.closed }
@@ -292,4 +302,21 @@ func (l *Log) Remove(s *Segment) error {
 		err = os.Remove(segment(l.dir, s.Number))
 	}
 	return err
+}
+
+// After returns how many bytes of a log come after a position.
+func (l *Log) After(position int64) (bytes int64, err error) {
+	number, offset := At(position)
+	for _, s := range l.segments {
+		size, err := s.Size()
+		switch {
+		case err != nil:
+			return 0, err
+		case s.Number == number:
+			bytes += max(0, size-offset)
+		case s.Number > number:
+			bytes += size
+		}
+	}
+	return bytes, nil
 }

@@ -30,7 +30,8 @@ type Limits struct {
 // DefaultLimits are the limits if no policy sets others.
 var DefaultLimits = Limits{MaxAge: 90 * 24 * 60 * 60, MaxRecords: 1_000_000, MaxBytes: 1e9}
 
-func (l Limits) orDefault() Limits {
+// OrDefault returns the limits with the defaults of those that are not set.
+func (l Limits) OrDefault() Limits {
 	if l.MaxAge <= 0 {
 		l.MaxAge = DefaultLimits.MaxAge
 	}
@@ -48,7 +49,7 @@ func (l Limits) Age() time.Duration { return time.Duration(l.MaxAge) * time.Seco
 
 // String returns the limits for people.
 func (l Limits) String() string {
-	l = l.orDefault()
+	l = l.OrDefault()
 	text := plural(l.MaxAge/(24*60*60), "day") + ", " + plural(int64(l.MaxRecords), "Record")
 	switch {
 	case l.MaxBytes < 0:
@@ -114,7 +115,7 @@ func due(list []Sealed, reason string, l Limits, now time.Time) (n int) {
 // kept returns the sealed segments that retention has not removed.
 func (m *Manifest) kept() []Sealed {
 	for i := range m.Segments {
-		if m.Segments[i].Segment > m.removedTo() {
+		if m.Segments[i].Segment > m.RemovedTo() {
 			return m.Segments[i:]
 		}
 	}
@@ -134,7 +135,7 @@ func Retire(dir string, limits Limits, now time.Time) (removed []Removal, err er
 	}
 	l, err := openLedger(dir)
 	if err == nil {
-		removed, err = l.retire(limits.orDefault(), now.Round(0).UTC())
+		removed, err = l.retire(limits.OrDefault(), now.Round(0).UTC())
 		err = errors.Join(err, l.close())
 	}
 	if err != nil {
@@ -159,7 +160,7 @@ func (l *ledger) retire(limits Limits, now time.Time) (removed []Removal, err er
 		if n == 0 {
 			continue
 		}
-		r := Removal{First: l.removedTo() + 1, Last: list[n-1].Segment, Reason: reason, Time: now, Limits: limits}
+		r := Removal{First: l.RemovedTo() + 1, Last: list[n-1].Segment, Reason: reason, Time: now, Limits: limits}
 		for i := range list[:n] {
 			r.Lines += list[i].Lines
 		}
@@ -176,14 +177,18 @@ func (l *ledger) retire(limits Limits, now time.Time) (removed []Removal, err er
 
 // stateLimits adds a line that states the limits, unless they are in force already.
 func (l *ledger) stateLimits(limits Limits, now time.Time) error {
-	last := DefaultLimits
-	if n := len(l.Limits); n > 0 {
-		last = l.Limits[n-1].Limits
-	}
-	if last == limits {
+	if l.limits() == limits {
 		return nil
 	}
 	return l.state(statement{Limits: &LimitChange{Time: now, Limits: limits}})
+}
+
+// limits returns the limits that the manifest states.
+func (m *Manifest) limits() Limits {
+	if n := len(m.Limits); n > 0 {
+		return m.Limits[n-1].Limits
+	}
+	return DefaultLimits
 }
 
 // removeFiles removes the files of segments that the manifest states as removed, the oldest first.
@@ -210,7 +215,7 @@ func (l *ledger) removeFiles() error {
 // key is not: its number was used again after the log was removed by hand.
 func (m *Manifest) left(dir string, number int) (bool, error) {
 	s := m.sealed(number)
-	if s == nil || number > m.removedTo() {
+	if s == nil || number > m.RemovedTo() {
 		return false, nil
 	}
 	f, err := files.OpenRegular(segment(dir, number), os.O_RDONLY)

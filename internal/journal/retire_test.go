@@ -206,12 +206,12 @@ func TestForgedRemoval(t *testing.T) {
 		"true, by number":     {young, func(r *journal.Removal) { r.Reason = "number" }, ""},
 		"true, by size":       {young, func(r *journal.Removal) { r.Reason = "size" }, ""},
 		"too young":           {young, func(r *journal.Removal) { r.Reason = "age" }, "was not older than 2160h0m0s on"},
-		"a shorter age":       {young, func(r *journal.Removal) { r.Reason, r.MaxAge = "age", 3600 }, "it states a retention of 1h0m0s"},
+		"a shorter age":       {young, func(r *journal.Removal) { r.Reason, r.MaxAge = "age", 3600 }, "it states the limits 0 days"},
 		"a later time":        {young, func(r *journal.Removal) { r.Reason, r.Time = "age", now.Add(20*day) }, "is in the future"},
 		"too many":            {young, func(r *journal.Removal) { r.Reason, r.Last, r.Lines = "number", 5, 10 }, "behind them had less than 6 records"},
-		"a smaller number":    {young, func(r *journal.Removal) { r.Reason, r.MaxRecords = "number", 1 }, "it states a retention of 1 records, but the limit is 6"},
+		"a smaller number":    {young, func(r *journal.Removal) { r.Reason, r.MaxRecords = "number", 1 }, "it states the limits 90 days, 1 Record"},
 		"too large":           {young, func(r *journal.Removal) { r.Reason, r.Last, r.Lines = "size", 5, 10 }, "behind them had less than 600 bytes"},
-		"a smaller size":      {young, func(r *journal.Removal) { r.Reason, r.MaxBytes = "size", 1 }, "it states a retention of 1 bytes, but the limit is 600"},
+		"a smaller size":      {young, func(r *journal.Removal) { r.Reason, r.MaxBytes = "size", 1 }, "it states the limits 90 days, 6 Records, 0 MB"},
 		"no size":             {young, func(r *journal.Removal) { r.Reason, r.MaxBytes = "size", -1 }, "it states no limit of the size"},
 		"no lines":            {young, func(r *journal.Removal) { r.Reason, r.Lines = "number", 0 }, "they had 4 lines, and it states 0"},
 		"no reason":           {young, func(r *journal.Removal) { r.Reason = "fun" }, `unknown reason "fun"`},
@@ -233,6 +233,11 @@ func TestForgedRemoval(t *testing.T) {
 				c.age(&s)
 				statements = append(statements, sealedStatement(t, s))
 			}
+			limits, err := json.Marshal(journal.LimitChange{Time: now, Limits: policy})
+			if err != nil {
+				t.Fatal(err)
+			}
+			statements = append(statements, fmt.Sprintf(`{"limits":%s}`, limits))
 			r := journal.Removal{First: 1, Last: 2, Lines: 4, Time: now, Limits: policy}
 			c.lie(&r)
 			text, err := json.Marshal(r)
@@ -257,7 +262,30 @@ func TestForgedRemoval(t *testing.T) {
 				return
 			}
 			found(t, got, c.want)
-			found(t, got, "manifest.jsonl, line 8: retention cannot have removed segments")
+			found(t, got, "manifest.jsonl, line 9: retention cannot have removed segments")
 		})
+	}
+}
+
+// A removal stays plausible after the limits were raised, and not while a policy has other limits that no line states.
+func TestRaisedLimits(t *testing.T) {
+	t.Parallel()
+	w := small(t.TempDir())
+	addMany(t, w, 15)
+	few, many := journal.Limits{MaxRecords: 4}, journal.Limits{MaxRecords: 400}
+	retire := func(l journal.Limits) {
+		t.Helper()
+		if _, err := journal.Retire(w.Dir, l, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	retire(few)
+	if got := verify(t, w.Dir, journal.VerifyOptions{Limits: few}); len(got.Removed) != 1 || !got.OK() {
+		t.Fatalf("removed %v, findings %v", got.Removed, got.Findings)
+	}
+	found(t, verify(t, w.Dir, journal.VerifyOptions{Limits: many}), `run "grapnel drain" and verify again`)
+	retire(many)
+	if got := verify(t, w.Dir, journal.VerifyOptions{Limits: many}); !got.OK() {
+		t.Errorf("findings %v", got.Findings)
 	}
 }

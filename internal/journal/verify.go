@@ -78,7 +78,7 @@ var ErrNothing = errors.New("no log found to verify")
 // segment that a head covers. A process of the same user can rebuild all files: against that, only a head
 // that was stored elsewhere helps. Other processes can append, seal and remove meanwhile.
 func Verify(ctx context.Context, dir string, opts VerifyOptions) (Report, error) {
-	opts.Limits = opts.Limits.orDefault()
+	opts.Limits = opts.Limits.OrDefault()
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
@@ -92,7 +92,7 @@ func Verify(ctx context.Context, dir string, opts VerifyOptions) (Report, error)
 		if err != nil {
 			return v.report, fmt.Errorf("cannot verify the journal: %w", err)
 		}
-		if m, _ := ReadManifest(dir); v.report.OK() || try == tries || m == nil || m.removedTo() == v.manifest.removedTo() {
+		if m, _ := ReadManifest(dir); v.report.OK() || try == tries || m == nil || m.RemovedTo() == v.manifest.RemovedTo() {
 			return v.report, nil // otherwise, retention removed segments meanwhile
 		}
 	}
@@ -193,16 +193,23 @@ func (v *verifier) readManifest() error {
 	return err
 }
 
+// unlimited returns why the limits of a removal are not the limits of the policies, or "". The limits may have
+// been less before: then a later line states a change.
+func (v *verifier) unlimited(s *statement) string {
+	why := s.Removed.stricter(s.Removed.Reason, v.opts.Limits)
+	if why == "" || slices.ContainsFunc(v.manifest.statements, func(later statement) bool { return later.line > s.line && later.Limits != nil }) {
+		return ""
+	}
+	return why + ` (if you have just changed "retention" in the policy, run "grapnel drain" and verify again)`
+}
+
 // checkStatements checks the lines of the manifest about retention.
 func (v *verifier) checkStatements() {
 	now := v.opts.Now()
 	var before Manifest
 	for _, s := range v.manifest.statements {
 		if s.Removed != nil {
-			what := before.implausible(s.Removed, now)
-			if what == "" {
-				what = s.Removed.stricter(s.Removed.Reason, v.opts.Limits)
-			}
+			what := cmp.Or(before.implausible(s.Removed, now), v.unlimited(&s))
 			if what != "" {
 				v.find(0, 0, "%s, line %d: retention cannot have removed segments %d to %d: %s", manifestFile, s.line, s.Removed.First, s.Removed.Last, what)
 			}
@@ -218,8 +225,8 @@ func (v *verifier) checkStatements() {
 // manifest has the lines before.
 func (m *Manifest) implausible(r *Removal, now time.Time) string {
 	list, last := m.kept(), m.sealed(r.Last)
-	if last == nil || r.First != m.removedTo()+1 || r.Last < r.First {
-		return fmt.Sprintf("the segments %d to %d were sealed then", m.removedTo()+1, m.sealedTo())
+	if last == nil || r.First != m.RemovedTo()+1 || r.Last < r.First {
+		return fmt.Sprintf("the segments %d to %d were sealed then", m.RemovedTo()+1, m.sealedTo())
 	}
 	var lines int64
 	n := 0
@@ -236,6 +243,8 @@ func (m *Manifest) implausible(r *Removal, now time.Time) string {
 		return fmt.Sprintf("unknown reason %q", r.Reason)
 	case r.Reason == bySize && r.MaxBytes <= 0:
 		return "it states no limit of the size"
+	case n <= due(list, r.Reason, r.Limits, r.Time) && r.Limits != m.limits():
+		return fmt.Sprintf("it states the limits %v, and %v were in force", r.Limits, m.limits())
 	case n <= due(list, r.Reason, r.Limits, r.Time):
 		return ""
 	case r.Reason == byAge:
@@ -249,7 +258,7 @@ func (m *Manifest) implausible(r *Removal, now time.Time) string {
 // checkNumbers reports segments that are missing or that the manifest does not know, and heads that cannot be
 // compared. It drops the files that retention has left.
 func (v *verifier) checkNumbers() {
-	removed, sealed := v.manifest.removedTo(), v.manifest.sealedTo()
+	removed, sealed := v.manifest.RemovedTo(), v.manifest.sealedTo()
 	v.numbers = slices.DeleteFunc(v.numbers, func(n int) bool {
 		left, err := v.manifest.left(v.dir, n)
 		if n <= removed && !left {

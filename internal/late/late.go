@@ -10,6 +10,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/ask"
+	"github.com/grapnel-dev/grapnel/internal/journal"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/internal/wire"
 	"github.com/grapnel-dev/grapnel/local"
@@ -29,6 +30,33 @@ func KeepRecords(sp *spool.Spool, set *load.Set) {
 	if set.Hide != nil {
 		sp.Hide(set.Hide)
 	}
+}
+
+// LimitsOf returns the limits of retention that policies set.
+func LimitsOf(set *load.Set) journal.Limits {
+	r := set.Retention
+	return journal.Limits{MaxAge: int64(r.Days) * 24 * 60 * 60, MaxRecords: r.Records, MaxBytes: r.Size}.OrDefault()
+}
+
+// longPause is how long ago a segment of the log may have been closed. If it is longer, the machine was off for
+// long or its clock is wrong, and no Record is removed.
+const longPause = 30 * 24 * time.Hour
+
+// retire seals the closed segments of the log, and removes those that exceed the limits of the policies.
+func retire(sp *spool.Spool, set *load.Set, now time.Time) error {
+	newest, err := sp.Closed()
+	switch {
+	case err != nil || newest.IsZero():
+		return err
+	case set.Records.Unknown || now.Sub(newest) > longPause:
+		err = sp.Seal()
+	default:
+		_, err = sp.Retire(LimitsOf(set), now)
+	}
+	if errors.Is(err, journal.ErrBusy) {
+		return nil
+	}
+	return err
 }
 
 // Kinds construct the hooks that need a server. A nil function makes hooks that fail.
@@ -51,7 +79,7 @@ func (k Kinds) http(c ask.Circuits, h policyfile.HTTP) grapnel.Hook {
 	return k.HTTP(c, h)
 }
 
-// Drain runs all pending hooks. It puts the events of `notify:` hooks into box; if box is nil,
+// Drain runs all pending hooks, and removes old Records. It puts the events of `notify:` hooks into box; if box is nil,
 // these hooks fail. If another drain is running, it does all the work and Drain returns at once.
 // Canceling ctx stops it between two hooks.
 func Drain(ctx context.Context, place local.Place, kinds Kinds, box Outbox) error {
@@ -71,12 +99,17 @@ func Drain(ctx context.Context, place local.Place, kinds Kinds, box Outbox) erro
 	req.Settled = true
 	set := load.Policies(req)
 	KeepRecords(sp, &set)
+	return errors.Join(retire(sp, &set, time.Now()), run(ctx, place, sp, kinds, box))
+}
+
+// run runs the pending hooks of a spool, and tries the deliveries.
+func run(ctx context.Context, place local.Place, sp *spool.Spool, kinds Kinds, box Outbox) error {
 	var put Put
 	if box != nil {
 		put = box.Put
 	}
 	for round := 1; ; round++ {
-		err = sp.Drain(ctx, Runner(place, kinds, sp, put))
+		err := sp.Drain(ctx, Runner(place, kinds, sp, put))
 		if box == nil {
 			return err
 		}

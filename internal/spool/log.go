@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"path/filepath"
 	"syscall"
@@ -21,8 +20,6 @@ import (
 const Torn = grapnel.NativePrefix + "grapnel.torn"
 
 const (
-	takeLock = "intake.lock"
-
 	maxTaken = 512 << 10 // maximum bytes of an event that is copied from a side file into its Record
 	maxShown = 4 << 10   // bytes of a torn line that are stored
 )
@@ -65,15 +62,58 @@ func (l *Log) wrap() {
 // Files returns the current segments, in the order in which they were written.
 func (l *Log) Files() []*LogFile { return l.files }
 
+// Numbers returns the numbers of the segments in the directory, also of those that were left out because they
+// have only older Records.
+func (l *Log) Numbers() ([]int, error) { return journal.Numbers(filepath.Join(l.dir, JournalDir)) }
+
+// After returns how many bytes of the log come after a position.
+func (l *Log) After(position int64) (int64, error) { return l.log.After(position) }
+
+// End returns the position after the newest line that is complete.
+func (l *Log) End() (position int64, err error) {
+	if len(l.files) == 0 {
+		return 0, nil
+	}
+	f := l.files[len(l.files)-1]
+	position = journal.Position(f.Number, 0)
+	for line, err := range f.Segment.Lines(0) {
+		if err != nil {
+			return 0, err
+		}
+		position = journal.Position(f.Number, line.End)
+	}
+	return position, nil
+}
+
+// From yields the lines after a position, in the order of the log. An error about one segment does not end the
+// iteration.
+func (l *Log) From(position int64) iter.Seq2[Line, error] { return l.from(position, (*LogFile).Lines) }
+
+// Raw yields the same lines as From, without an Entry. See [Line.Decode].
+func (l *Log) Raw(position int64) iter.Seq2[Line, error] { return l.from(position, (*LogFile).raw) }
+
+func (l *Log) from(position int64, lines func(*LogFile, int64) iter.Seq2[Line, error]) iter.Seq2[Line, error] {
+	number, offset := journal.At(position)
+	return func(yield func(Line, error) bool) {
+		for _, f := range l.files {
+			from := int64(0)
+			switch {
+			case f.Number < number:
+				continue
+			case f.Number == number:
+				from = offset
+			}
+			for line, err := range lines(f, from) {
+				if !yield(line, err) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // Close closes the segments.
 func (l *Log) Close() error { return l.log.Close() }
-
-// End closes the newest segment, unless a process is writing to it.
-func (l *Log) End() error {
-	w := journal.Writer{Dir: filepath.Join(l.dir, JournalDir)}
-	_, err := w.Next()
-	return errors.Join(err, w.Close())
-}
 
 // A LogFile is one segment of a Log. Readers must call Flush before they take lines to another place: after a
 // power cut, the segment must not end before a line that was taken.
@@ -87,7 +127,9 @@ type LogFile struct {
 type Line struct {
 	journal.Line
 
-	Entry Entry // decoded line without its event; for a torn line, an Entry of kind Torn
+	File  *LogFile // of the line; nil if it was read alone
+	At    int64    // position behind the line, see package journal
+	Entry Entry    // decoded line without its event; for a torn line, an Entry of kind Torn
 	input json.RawMessage
 }
 
@@ -96,18 +138,9 @@ type Line struct {
 func (f *LogFile) Lines(from int64) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		var last time.Time
-		for text, err := range f.Segment.Lines(from) {
-			line := Line{Line: text}
-			switch {
-			case err != nil || text.Text == nil:
-			case text.Torn == nil:
-				line.Entry, line.input, line.Torn = decode(text.Text)
-				fallthrough
-			default:
-				if line.Torn != nil {
-					line.Torn = fmt.Errorf("%w: %w", ErrTorn, line.Torn)
-					line.Entry = f.torn(&line, last)
-				}
+		for line, err := range f.raw(from) {
+			if err == nil && line.Text != nil {
+				line.Decode(last)
 				last = line.Entry.Time
 			}
 			if !yield(line, err) {
@@ -117,39 +150,90 @@ func (f *LogFile) Lines(from int64) iter.Seq2[Line, error] {
 	}
 }
 
-// Refuse turns a line into a torn one, because the caller cannot use it.
-func (f *LogFile) Refuse(line *Line, why error) {
-	line.Torn = fmt.Errorf("%w: %w", ErrTorn, why)
-	line.Entry = f.torn(line, line.Entry.Time)
+func (f *LogFile) raw(from int64) iter.Seq2[Line, error] {
+	return func(yield func(Line, error) bool) {
+		for text, err := range f.Segment.Lines(from) {
+			if !yield(Line{Line: text, File: f, At: journal.Position(f.Number, text.End)}, err) {
+				return
+			}
+		}
+	}
 }
 
-// torn returns the Entry for a torn line. Its ID is always the same, so that a reader that finds
-// it in two places recognizes it.
+// Decode decodes a line of [Log.Raw]. last is the time of the line before; zero = unknown.
+func (l *Line) Decode(last time.Time) {
+	if l.Torn == nil {
+		l.Entry, l.input, l.Torn = decode(l.Text)
+	}
+	if l.Torn != nil {
+		l.Torn = fmt.Errorf("%w: %w", ErrTorn, l.Torn)
+		l.Entry = l.File.torn(l, last)
+	}
+}
+
+// torn returns the Entry for a torn line. It is always the same, so that a reader that finds the line in two
+// places recognizes it: last is the time of the line before, unless that was not read.
 func (f *LogFile) torn(line *Line, last time.Time) Entry {
+	if last.IsZero() {
+		last = f.before(line.Begin)
+	}
+	shown := cutText(string(bytes.ToValidUTF8(line.Text, []byte("\uFFFD"))), maxShown, 0)
+	id := "torn-" + files.Digest(fmt.Appendf(nil, "%s %d", f.Key(), line.Begin))[:28]
+	return tornEntry(id, last, fmt.Sprintf("%s, byte %d: %v: %s", f.Name(), line.Begin, line.Torn, shown))
+}
+
+// before returns the time of the last Record before an offset. The first line has the time of the segment.
+func (f *LogFile) before(offset int64) time.Time {
+	last := f.Begun().UTC()
 	if last.IsZero() {
 		if ended, err := f.Ended(); err == nil {
 			last = ended.UTC()
 		}
 	}
-	shown := cutText(string(bytes.ToValidUTF8(line.Text, []byte("\uFFFD"))), maxShown, 0)
-	return Entry{Record: grapnel.Record{
-		ID:   "torn-" + files.Digest(fmt.Appendf(nil, "%s %d", f.Key(), line.Begin))[:28],
-		Time: last, Agent: "grapnel", Event: Torn, Hooks: []grapnel.HookRun{},
-		Error: fmt.Sprintf("%s, byte %d: %v: %s", f.Name(), line.Begin, line.Torn, shown),
-	}}
+	if offset > f.HeaderLength()+2 {
+		for line, err := range f.Segment.Lines(0) {
+			if err != nil || line.Begin >= offset {
+				break
+			}
+			if e, _, err := decode(line.Text); line.Torn == nil && err == nil {
+				last = e.Time
+			}
+		}
+	}
+	return last
 }
 
-// Event reads the event of a line into its Entry, if the line has one.
-func (f *LogFile) Event(line *Line) error {
-	e := &line.Entry
+// Parse decodes a line of the log, without its event.
+func Parse(raw journal.Line) (Line, error) {
+	line := Line{Line: raw}
+	var err error
+	line.Entry, line.input, err = decode(raw.Text)
+	return line, err
+}
+
+// TornLine returns a torn line at a position, from what its Entry was.
+func TornLine(at int64, id string, time time.Time, what string) Line {
+	return Line{Line: journal.Line{Torn: ErrTorn}, At: at, Entry: tornEntry(id, time, what)}
+}
+
+func tornEntry(id string, time time.Time, what string) Entry {
+	return Entry{Record: grapnel.Record{ID: id, Time: time, Agent: "grapnel", Event: Torn, Hooks: []grapnel.HookRun{}, Error: what}}
+}
+
+// Input returns the event as it is in the line; nil = the line has none, or the event is in a side file.
+func (l *Line) Input() json.RawMessage { return l.input }
+
+// Event reads the event into the Entry, if the line has one. dir is the directory of the spool.
+func (l *Line) Event(dir string) error {
+	e := &l.Entry
 	var err error
 	switch {
 	case e.InputAt != "":
 		e.Input = new(grapnel.Event)
-		err = readAside(f.log.dir, e.InputAt, e.Input)
-	case line.input != nil:
+		err = readAside(dir, e.InputAt, e.Input)
+	case l.input != nil:
 		e.Input = new(grapnel.Event)
-		err = json.Unmarshal(line.input, e.Input)
+		err = json.Unmarshal(l.input, e.Input)
 	}
 	if err != nil {
 		e.Input = nil
@@ -158,37 +242,33 @@ func (f *LogFile) Event(line *Line) error {
 	return nil
 }
 
-// Take returns the bytes to store for a line in another place: they include the event, also if it
-// is in a side file, but at most 512 KiB of it. If the side file is missing, the event is left out;
-// [Entry.InputAt] still has its digest. A torn line becomes the [Entry] for it. No result is longer
-// than 1 MiB. After an error, the caller can try again later.
-func (f *LogFile) Take(line *Line) ([]byte, error) {
+// Whole returns the line for another place: it includes the event, also if that is in a side file of the
+// spool in dir, but at most 512 KiB of it. If the side file is missing, the event is left out;
+// [Entry.InputAt] still has its digest. A torn line becomes the [Entry] for it. No result is longer than
+// 1 MiB. After an error, the caller can try again later.
+func (l *Line) Whole(dir string) ([]byte, error) {
 	switch {
-	case line.Torn != nil:
-		meta, err := line.Entry.meta()
-		if err != nil {
-			return nil, err
-		}
-		return join(meta, "", nil), nil
-	case line.Entry.InputAt == "" || len(line.Text) > maxLine:
-		return append(bytes.Clone(line.Text), '\n'), nil
+	case l.Torn != nil:
+		return l.Entry.meta()
+	case l.Entry.InputAt == "" || len(l.Text) > maxLine:
+		return l.Text, nil
 	}
 	var content json.RawMessage
-	err := readAside(f.log.dir, line.Entry.InputAt, &content)
+	err := readAside(dir, l.Entry.InputAt, &content)
 	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
 		return nil, err
 	}
 	if err != nil {
-		return append(bytes.Clone(line.Text), '\n'), nil //nolint:nilerr // a missing side file does not come back
+		return l.Text, nil //nolint:nilerr // a missing side file does not come back
 	}
 	if len(content) > maxTaken {
 		content = limits{total: maxTaken, text: maxTaken / 2}.reduce(content)
 	}
 	var b bytes.Buffer
 	if err := json.Compact(&b, content); err != nil {
-		return nil, fmt.Errorf("the event of record %s: %w", line.Entry.ID, err)
+		return nil, fmt.Errorf("the event of record %s: %w", l.Entry.ID, err)
 	}
-	return join(line.Text, "input", b.Bytes()), nil
+	return join(l.Text, "input", b.Bytes()), nil
 }
 
 // ErrBusy means that another process has a lock, or a file open. It is a constant, so that
@@ -198,48 +278,3 @@ const ErrBusy = busy("busy")
 type busy string
 
 func (e busy) Error() string { return string(e) }
-
-// LockIntake locks the log of a directory, so that only the caller takes lines out of it until it
-// closes the result. It creates the directory if it does not exist. It returns ErrBusy if another
-// process has the lock.
-func LockIntake(dir string) (io.Closer, error) {
-	err := files.PrivateDir(dir)
-	if err == nil {
-		err = files.PrivateDir(filepath.Join(dir, JournalDir)) // so that the caller can watch it
-	}
-	var lock *files.Lock
-	if err == nil {
-		lock, err = take(filepath.Join(dir, takeLock))
-	}
-	if err != nil {
-		return nil, fmt.Errorf("cannot lock the log for reading: %w", err)
-	}
-	return lock, nil
-}
-
-// take locks a file, or returns ErrBusy.
-func take(name string) (*files.Lock, error) {
-	lock, err := tryLock(name, files.Exclusive)
-	if errors.Is(err, files.ErrLocked) {
-		err = fmt.Errorf("%w: %s is locked by another process", ErrBusy, name)
-	}
-	return lock, err
-}
-
-// Remove removes a closed segment, and side files that only removed segments referred to. It returns
-// [ErrBusy] if another process removes segments.
-func (f *LogFile) Remove() error {
-	lock, err := take(filepath.Join(f.log.dir, pruneLock))
-	if err != nil {
-		return err
-	}
-	defer lock.Close()
-	if err := f.log.log.Remove(f.Segment); err != nil {
-		if inUse(err) {
-			return fmt.Errorf("%w: %w", ErrBusy, err)
-		}
-		return fmt.Errorf("cannot remove a segment whose records are in the store: %w", err)
-	}
-	s := Spool{dir: f.log.dir}
-	return s.sweep()
-}

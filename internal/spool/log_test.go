@@ -3,7 +3,7 @@ package spool
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/files"
+	"github.com/grapnel-dev/grapnel/internal/journal"
 )
 
 func openLog(t testing.TB, dir string) *Log {
@@ -48,11 +48,11 @@ func TestTake(t *testing.T) {
 	f := only(t, dir)
 	got := map[string]Entry{}
 	for _, line := range lines(t, f) {
-		data, err := f.Take(&line)
+		data, err := line.Whole(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(data) > 1<<20 || data[len(data)-1] != '\n' || bytes.Count(data, []byte("\n")) != 1 {
+		if len(data) > 1<<20 || bytes.ContainsRune(data, '\n') {
 			t.Errorf("taken is no line: %q", data[max(0, len(data)-80):])
 		}
 		var e Entry
@@ -94,7 +94,7 @@ func TestTakeTorn(t *testing.T) {
 	putLines(t, dir, "\n"+strings.Repeat("\xff\"\\", maxShown)+"\n")
 	f := only(t, dir)
 	line := lines(t, f)[0]
-	data, err := f.Take(&line)
+	data, err := line.Whole(dir)
 	if err != nil || !json.Valid(data) || len(data) > 8*maxShown {
 		t.Errorf("%d bytes, %v: %.200q", len(data), err, data)
 	}
@@ -102,26 +102,6 @@ func TestTakeTorn(t *testing.T) {
 	if again.Entry.ID != line.Entry.ID {
 		t.Errorf("its ID is %q, and then %q", line.Entry.ID, again.Entry.ID)
 	}
-}
-
-func TestLock(t *testing.T) {
-	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "spool")
-	lock, err := LockIntake(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := LockIntake(dir); !errors.Is(err, ErrBusy) {
-		t.Errorf("a second Lock: %v, want ErrBusy", err)
-	}
-	if err := lock.Close(); err != nil {
-		t.Fatal(err)
-	}
-	again, err := LockIntake(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = again.Close()
 }
 
 // only returns the only segment of a log.
@@ -145,9 +125,8 @@ func lines(t testing.TB, f *LogFile) (lines []Line) {
 	return lines
 }
 
-// Only closed segments can be removed, and not while another process removes some. Side files are removed
-// with the last segment that could name them, and not earlier.
-func TestRemove(t *testing.T) {
+// Side files are removed with the last segment that could name them, and not earlier.
+func TestRetire(t *testing.T) {
 	t.Parallel()
 	s, dir := open(t, &Options{Records: Full})
 	rec := record("big")
@@ -157,41 +136,84 @@ func TestRemove(t *testing.T) {
 	if err != nil || len(sides) != 1 {
 		t.Fatal(sides, err)
 	}
-	old := time.Now().Add(-2 * time.Hour)
-	if err := os.Chtimes(sides[0], old, old); err != nil {
-		t.Fatal(err)
-	}
-	if f := only(t, dir); f.Closed() || f.Remove() == nil {
-		t.Error("the open segment was removed")
-	}
-	endLog(t, dir)
-	l := openLog(t, dir)
-	f := l.Files()[0]
-	if len(l.Files()) != 2 || !f.Closed() || l.Files()[1].Closed() {
-		t.Fatalf("%d segments", len(l.Files()))
-	}
-	lock, err := tryLock(filepath.Join(dir, pruneLock), files.Exclusive)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Remove(); !errors.Is(err, ErrBusy) {
-		t.Errorf("Remove while another does: %v, want ErrBusy", err)
-	}
-	_ = lock.Close()
-	observe(t, s, record("b"))
-	if !exists(sides[0]) {
-		t.Fatal("the side file is gone before the line")
-	}
-	for range 2 { // the second finds it gone
-		if err := f.Remove(); err != nil {
-			t.Errorf("Remove: %v", err)
+	for step, removed := range []int{0, 0, 1, 0} {
+		got, err := s.Retire(journal.Limits{MaxRecords: 1}, time.Now())
+		if err != nil || len(got) != removed {
+			t.Errorf("step %d: %+v, %v, want %d removals", step, got, err, removed)
 		}
-	}
-	if exists(sides[0]) {
-		t.Error("the side file of a removed line is left")
+		if exists(sides[0]) != (step < 2) {
+			t.Errorf("step %d: the side file is there: %v", step, exists(sides[0]))
+		}
+		switch step {
+		case 0:
+			endLog(t, dir)
+		case 1:
+			observe(t, s, record("b"))
+			endLog(t, dir)
+			old := time.Now().Add(-2 * time.Hour)
+			if err := os.Chtimes(sides[0], old, old); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 	entries, problems := read(t, dir)
 	if len(entries) != 1 || entries[0].ID != "b" || problems != nil {
 		t.Errorf("left are %v, %v, want b", entries, problems)
+	}
+}
+
+// A torn line is the same for a reader that begins with it.
+func TestTornTime(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s, err := Open(dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	tear := func() {
+		t.Helper()
+		f, err := os.OpenFile(filepath.Join(dir, JournalDir, "00000001.jsonl"), os.O_APPEND|os.O_WRONLY, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteString("\n{\"id\":\"cut\",\n"); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	for i := range 3 {
+		if err := s.Store(&grapnel.Record{ID: fmt.Sprint(i), Time: at.Add(time.Duration(i) * time.Second), Event: grapnel.ToolBefore}); err != nil {
+			t.Fatal(err)
+		}
+		tear()
+		tear()
+	}
+	log, err := OpenLog(dir, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	var lines []Line
+	from := []int64{0}
+	for line, err := range log.From(0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines, from = append(lines, line), append(from, line.At)
+	}
+	if ids, err := log.IDs(0); len(ids) != 3 || err != nil {
+		t.Errorf("IDs = %v, %v, want those of Records", ids, err)
+	}
+	for i := range lines {
+		for line, err := range log.From(from[i]) {
+			if err != nil || line.Entry.ID != lines[i].Entry.ID || !line.Entry.Time.Equal(lines[i].Entry.Time) {
+				t.Errorf("line %d is %s at %v, and read alone %s at %v", i, lines[i].Entry.ID, lines[i].Entry.Time, line.Entry.ID, line.Entry.Time)
+			}
+			break
+		}
 	}
 }

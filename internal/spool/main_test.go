@@ -41,7 +41,7 @@ func play(role []string) error {
 	switch role[0] {
 	case "append": // name count size: like as many hook processes
 		for i := range number(3) {
-			s, err := Open(dir, &Options{MaxSize: int64(number(4)), KeepFiles: 1 << 20})
+			s, err := Open(dir, &Options{MaxSize: int64(number(4))})
 			if err != nil {
 				return err
 			}
@@ -55,7 +55,7 @@ func play(role []string) error {
 		}
 		return nil
 	case "hold": // the same with one Spool that stays open
-		s, err := Open(dir, &Options{MaxSize: int64(number(4)), KeepFiles: 1 << 20})
+		s, err := Open(dir, &Options{MaxSize: int64(number(4))})
 		if err != nil {
 			return err
 		}

@@ -66,11 +66,12 @@ func (s *Spool) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spec
 	return err
 }
 
-// Queued reports whether Run has queued a hook, so that a drain should start.
+// Queued reports whether a drain should start: Run has queued a hook, or a segment of the log was closed and
+// can be sealed.
 func (s *Spool) Queued() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.queued
+	return s.queued || s.closed
 }
 
 func (s *Spool) enqueue(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spec) error {
@@ -100,7 +101,7 @@ func (s *Spool) enqueue(ctx context.Context, ev *grapnel.Event, hooks []grapnel.
 		if err != nil {
 			return err
 		}
-		lines = append(lines, join(head, name, value)...)
+		lines = append(append(lines, join(head, name, value)...), '\n')
 	}
 	lock, err := waitLock(s.path(pendingLock), files.Shared, lockWait)
 	if err != nil {

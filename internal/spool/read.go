@@ -1,18 +1,17 @@
 package spool
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"slices"
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/journal"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
@@ -94,33 +93,31 @@ func (l *Log) yield(f *LogFile, line *Line, err error, filter Filter, yield func
 	case !filter.Wants(&line.Entry):
 		return true
 	}
-	if err := f.Event(line); err != nil && !yield(Entry{}, fmt.Errorf("%s: %w", f.Name(), err)) {
+	if err := line.Event(l.dir); err != nil && !yield(Entry{}, fmt.Errorf("%s: %w", f.Name(), err)) {
 		return false
 	}
 	return yield(line.Entry, nil)
 }
 
-// IDs returns the IDs of the Records in the log, sorted, each once. It does not decode the Records.
-func IDs(dir string) ([]string, error) {
-	log, err := OpenLog(dir, time.Time{})
-	if err != nil {
-		return nil, err
-	}
-	defer log.Close()
+// IDs returns the IDs of the Records after a position of the log, sorted, each once, without those of torn lines. It
+// does not decode the Records.
+func (l *Log) IDs(after int64) ([]string, error) {
 	var ids []string
-	for _, f := range log.files {
-		lines := bufio.NewReaderSize(io.NewSectionReader(f, 0, 1<<62), maxLine)
-		for begin := true; ; {
-			part, err := lines.ReadSlice('\n') // the beginning of a line, or more of a long one
-			if id := idOf(part); begin && id != "" {
-				ids = append(ids, id)
+	number, offset := journal.At(after)
+	for _, f := range l.files {
+		from := int64(0)
+		switch {
+		case f.Number < number:
+			continue
+		case f.Number == number:
+			from = offset
+		}
+		for line, err := range f.Segment.Lines(from) {
+			if err != nil {
+				return nil, err
 			}
-			begin = err == nil
-			if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
-				if !errors.Is(err, io.EOF) {
-					return nil, fmt.Errorf("cannot read %s: %w", f.Name(), err)
-				}
-				break
+			if id := idOf(line.Text); id != "" && line.Torn == nil {
+				ids = append(ids, id)
 			}
 		}
 	}

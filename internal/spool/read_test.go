@@ -158,7 +158,7 @@ func TestFollow(t *testing.T) {
 	for name, size := range map[string]int64{"one file": 1 << 30, "one for each": 1} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, dir := open(t, &Options{MaxSize: size, KeepFiles: 1000})
+			s, dir := open(t, &Options{MaxSize: size})
 			ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 			defer cancel()
 			observe(t, s, record("0"))
@@ -212,13 +212,10 @@ func TestFollowEnds(t *testing.T) {
 func TestIDs(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if ids, err := IDs(filepath.Join(dir, "absent")); len(ids) != 0 || err != nil {
-		t.Errorf("of no log: %v, %v", ids, err)
-	}
 	long := strings.Repeat("x", 1<<19)
 	putLines(t, dir, `{"id":"c","time":"2026-11-20T00:00:00Z"}`, `{"id":"a","time":"2026-11-20T00:00:00Z","text":"`+long+`{\"id\":\"inner\""}`,
 		"\n\n{\"other\":1}\n{\"id\":\"open", `{"id":"a","late":true}`, `{"id":"b\"\\"}`)
-	ids, err := IDs(dir)
+	ids, err := openLog(t, dir).IDs(0)
 	if want := []string{"a", `b"\`, "c"}; !slices.Equal(ids, want) || err != nil {
 		t.Errorf("IDs = %q, %v, want %q", ids, err, want)
 	}

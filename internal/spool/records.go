@@ -1,7 +1,6 @@
 package spool
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,21 +13,21 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/journal"
 )
 
-// append writes one line, with its newline, to the log. If the line is the first of a segment, it also
-// removes segments that are too old or too many. That error loses nothing.
+// append writes one line to the log.
 func (s *Spool) append(line []byte) error {
 	if err := s.check(); err != nil {
 		return err
 	}
-	begun, err := s.records.Append(bytes.TrimSuffix(line, []byte{'\n'}))
-	if err != nil || !begun {
-		return err
+	begun, err := s.records.Append(line)
+	if begun > 0 {
+		_ = ReserveLosses(s.dir) // without the file, the reply alone reports lost Records
 	}
-	_ = ReserveLosses(s.dir) // without the file, the reply alone reports lost Records
-	if err := s.prune(time.Now()); err != nil {
-		return fmt.Errorf("cannot remove old records: %w", err)
+	if begun > 1 {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.closed = true
 	}
-	return nil
+	return err
 }
 
 // check checks the directory, once. The journal checks its own below it.
@@ -57,36 +56,6 @@ func firstTime(f *os.File) time.Time {
 		return time.Time{}
 	}
 	return at
-}
-
-// prune removes closed segments that are too old or too many, and side files that only they referred to.
-// If another process does it, it does nothing.
-func (s *Spool) prune(now time.Time) error {
-	lock, err := tryLock(s.path(pruneLock), files.Exclusive)
-	if errors.Is(err, files.ErrLocked) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer lock.Close()
-	log, err := journal.Open(s.path(JournalDir), time.Time{})
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	var failed error
-	list := log.Segments()
-	for i, segment := range list {
-		ended, err := segment.Ended()
-		if err != nil || !segment.Closed() || i >= len(list)-1-s.opts.KeepFiles && now.Sub(ended) <= s.opts.MaxAge {
-			break
-		}
-		if failed = log.Remove(segment); failed != nil {
-			break // a segment goes only after all older ones: see journal.Log.Remove
-		}
-	}
-	return errors.Join(failed, s.sweep())
 }
 
 // aside stores content in a side file and returns its name: the SHA-256 in hex. Equal contents
@@ -137,7 +106,58 @@ func readAside(dir, sum string, v any) error {
 	return json.Unmarshal(content, v)
 }
 
-// sweep removes side files that are older than the oldest segment and the first waiting hook: no line refers to them
+// Closed returns when the newest closed segment of the log was last written; zero = no segment is closed.
+func (s *Spool) Closed() (at time.Time, err error) {
+	log, err := journal.Open(s.path(JournalDir), time.Time{})
+	if err != nil {
+		return at, err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	if list := log.Segments(); len(list) > 1 {
+		return list[len(list)-2].Ended()
+	}
+	return at, nil
+}
+
+// Seal seals the closed segments of the log, see [journal.Seal].
+func (s *Spool) Seal() error {
+	_, err := journal.Seal(s.path(JournalDir))
+	return err
+}
+
+// Retire seals the closed segments of the log. It removes the oldest ones that exceed the limits, and side files
+// that only they referred to. If another process does that now, it returns [journal.ErrBusy].
+//
+// It closes a segment that is more than a day old, so that the last Records of a machine that is not used any more
+// are removed, too.
+func (s *Spool) Retire(limits journal.Limits, now time.Time) ([]journal.Removal, error) {
+	if err := s.closeOld(now); err != nil {
+		return nil, err
+	}
+	removed, err := journal.Retire(s.path(JournalDir), limits, now)
+	return removed, errors.Join(err, s.sweep())
+}
+
+// closeOld closes the open segment if it has lines and is more than a day old.
+func (s *Spool) closeOld(now time.Time) (err error) {
+	log, err := journal.Open(s.path(JournalDir), time.Time{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	list := log.Segments()
+	if len(list) == 0 {
+		return nil
+	}
+	open := list[len(list)-1]
+	if size, err := open.Size(); err != nil || size <= open.HeaderLength()+1 || now.Sub(open.Begun()) <= 24*time.Hour {
+		return err
+	}
+	_, err = s.records.Next()
+	return err
+}
+
+// sweep removes side files that only removed segments referred to: those that are older than the oldest segment and the first waiting hook: no line refers to them
 // any more. It allows an hour for a line that was written long after its side file. If the age of
 // any remaining file is unknown, all side files stay.
 func (s *Spool) sweep() error {

@@ -20,7 +20,6 @@
 package spool
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,7 +29,6 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/files"
@@ -74,13 +72,11 @@ func (m *Mode) UnmarshalText(text []byte) error {
 
 // Options are a Spool's settings. The zero value is the default, and nil is fine.
 type Options struct {
-	Records   Mode          // how much of events is stored
-	MaxInput  int           // maximum bytes of a masked event; 0 = 16 KiB
-	MaxSize   int64         // bytes after which a segment of the log is closed; 0 = 16 MiB
-	KeepFiles int           // number of closed segments that are kept; 0 = 8
-	MaxAge    time.Duration // segments with only older Records are removed when a new one begins; 0 = 30 days
-	Edit      Edit          // changes Records before they are stored; nil = no changes
-	Sync      bool          // flush every line to the disk
+	Records  Mode  // how much of events is stored
+	MaxInput int   // maximum bytes of a masked event; 0 = 16 KiB
+	MaxSize  int64 // bytes after which a segment of the log is closed; 0 = see package journal
+	Edit     Edit  // changes Records before they are stored; nil = no changes
+	Sync     bool  // flush every line to the disk
 }
 
 // An Edit changes JSON before it is masked, cut and stored: a Record without its event, or an
@@ -103,8 +99,7 @@ const JournalDir = "journal"
 
 // The files of a spool. The files of the drain are in pending.go.
 const (
-	pruneLock = "prune.lock"
-	sideDir   = "side"
+	sideDir = "side"
 )
 
 // A Spool writes to files in one directory. It is safe for concurrent use.
@@ -119,7 +114,8 @@ type Spool struct {
 	checked bool  // the directory is private
 	err     error // the first error
 	lost    int   // number of Records and calls of Run that were lost
-	queued  bool
+	queued  bool  // hooks wait for a drain
+	closed  bool  // a segment of the log was closed
 }
 
 // Open returns a Spool that stores its files in dir. It touches no file: the directory is created
@@ -140,16 +136,7 @@ func Open(dir string, opts *Options) (*Spool, error) {
 	}
 	// A line with a masked event must not exceed maxLine, independent of the options.
 	s.opts.MaxInput = min(s.opts.MaxInput, maxLine/2)
-	if s.opts.MaxSize <= 0 {
-		s.opts.MaxSize = 16 << 20
-	}
-	if s.opts.KeepFiles <= 0 {
-		s.opts.KeepFiles = 8
-	}
-	if s.opts.MaxAge <= 0 {
-		s.opts.MaxAge = 30 * 24 * time.Hour
-	}
-	s.records = journal.Writer{Dir: s.path(JournalDir), MaxSize: s.opts.MaxSize, MaxAge: s.opts.MaxAge / 4, Sync: s.opts.Sync}
+	s.records = journal.Writer{Dir: s.path(JournalDir), MaxSize: s.opts.MaxSize, Sync: s.opts.Sync}
 	return s, nil
 }
 
@@ -229,19 +216,9 @@ func (s *Spool) Hide(also func(text string) string) { s.also = also }
 
 // keep appends an Entry. An error may also mean that only a part was stored.
 func (s *Spool) keep(e Entry) error {
-	_, meta, input, partly, err := s.parts(&e)
-	if err != nil {
-		return err
-	}
-	line := join(meta, "input", input)
-	if len(line) > maxLine {
-		at, err := s.aside(input)
-		if err != nil {
-			partly = fmt.Errorf("the record was stored without its event: %w", err)
-			line = join(meta, "", nil)
-		} else {
-			line = join(meta, "input_at", fmt.Appendf(nil, "%q", at))
-		}
+	line, partly := s.line(&e)
+	if line == nil {
+		return partly
 	}
 	if err := s.append(line); err != nil {
 		return err
@@ -249,51 +226,43 @@ func (s *Spool) keep(e Entry) error {
 	return partly
 }
 
-// A Made is a line of the log, for callers that store it in another place.
-type Made struct {
-	Text []byte // without the newline
-
-	// Entry is the decoded line without the event. It is nil if the line may differ from the
-	// Record, because something was masked or cut.
-	Entry *Entry
-}
-
 // Line returns the line that Observe would append to the log for a Record: masked, cut and
-// edited, with its event. With a line, an error means that a part could not be stored.
-func (s *Spool) Line(rec *grapnel.Record) (Made, error) {
-	e := &Entry{Record: *rec}
-	original, meta, input, partly, err := s.parts(e)
+// edited, with its event. A large event is stored in a side file. With a line, an error means that a part could
+// not be stored.
+func (s *Spool) Line(rec *grapnel.Record) ([]byte, error) { return s.line(&Entry{Record: *rec}) }
+
+func (s *Spool) line(e *Entry) (line []byte, partly error) {
+	meta, input, partly, err := s.parts(e)
 	if err != nil {
-		return Made{}, err
+		return nil, err
 	}
-	made := Made{Text: bytes.TrimSuffix(join(meta, "input", input), []byte("\n"))}
-	// Bytes that are not valid UTF-8 were replaced in the line.
-	if bytes.Equal(original, meta) && !bytes.Contains(meta, []byte(`\ufffd`)) && !bytes.ContainsRune(meta, utf8.RuneError) {
-		e.Input = nil
-		made.Entry = e
+	if line = join(meta, "input", input); len(line) <= maxLine {
+		return line, partly
 	}
-	return made, partly
+	at, err := s.aside(input)
+	if err != nil {
+		return join(meta, "", nil), fmt.Errorf("the record was stored without its event: %w", err)
+	}
+	return join(meta, "input_at", fmt.Appendf(nil, "%q", at)), partly
 }
 
-// parts returns an Entry without its event, both as it is (original) and as stored (meta), and the
-// stored form of the event (input). It sets the Entry's fields from the Verdict. partly is the
-// error if a part could not be stored.
-func (s *Spool) parts(e *Entry) (original, meta, input []byte, partly, err error) {
+// parts returns an Entry without its event (meta), and its event (input), both as they are stored. It sets the
+// Entry's fields from the Verdict. partly is the error if a part could not be stored.
+func (s *Spool) parts(e *Entry) (meta, input []byte, partly, err error) {
 	ev := e.Input
 	if v := e.Verdict; v != nil && s.opts.Records != Metadata {
 		e.Context = v.Context
 		e.Changes, partly = s.changes(v)
 	}
-	if original, err = e.meta(); err != nil {
-		return nil, nil, nil, nil, err
+	if meta, err = e.meta(); err != nil {
+		return nil, nil, nil, err
 	}
-	meta = original
 	if s.opts.Edit != nil {
 		edited, err := s.opts.Edit(meta, false)
 		if err != nil {
 			partly = fmt.Errorf("the record was stored without the texts of its hooks: %w", err)
 			if edited, err = bare(*e).meta(); err != nil {
-				return nil, nil, nil, nil, err
+				return nil, nil, nil, err
 			}
 		}
 		meta = edited
@@ -301,7 +270,7 @@ func (s *Spool) parts(e *Entry) (original, meta, input []byte, partly, err error
 	meta = limits{total: maxLine * 3 / 8, text: 8 << 10, mask: s.opts.Records != Full, also: s.also}.reduce(meta)
 	if len(e.Changes) > 0 {
 		changes := s.masked(s.opts.Records != Full).reduce(object(e.Changes))
-		meta = bytes.TrimSuffix(join(meta, "changes", changes), []byte("\n"))
+		meta = join(meta, "changes", changes)
 	}
 	if ev != nil {
 		var failed error
@@ -309,7 +278,7 @@ func (s *Spool) parts(e *Entry) (original, meta, input []byte, partly, err error
 			input, partly = nil, fmt.Errorf("the record was stored without its event: %w", failed)
 		}
 	}
-	return original, meta, input, partly, nil
+	return meta, input, partly, nil
 }
 
 // bare returns a copy of an Entry without texts from hooks, and without error texts.
@@ -414,7 +383,7 @@ func asSent(ev *grapnel.Event, native []byte) ([]byte, error) {
 	return fmt.Appendf(nil, `{"kind":%s,"agent":{"name":%s},"native":%s}`, kind, agent, native), nil
 }
 
-// join adds a last member to an object, if there is a value, and a newline.
+// join adds a last member to an object, if there is a value.
 func join(object []byte, name string, value []byte) []byte {
 	line := make([]byte, 0, len(object)+len(name)+len(value)+8)
 	line = append(line, object[:len(object)-1]...)
@@ -422,7 +391,7 @@ func join(object []byte, name string, value []byte) []byte {
 		line = append(line, `,"`+name+`":`...)
 		line = append(line, value...)
 	}
-	return append(line, '}', '\n')
+	return append(line, '}')
 }
 
 // NewID returns an identifier that sorts by time, like the IDs of the engine.

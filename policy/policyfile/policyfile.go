@@ -435,12 +435,12 @@ type Forward struct {
 	CA          string `json:"ca,omitempty"`          // path of a PEM file of certificate authorities; empty = the authorities of the system
 }
 
-// Retention is the `retention:` section: the limits at which the daemon removes the oldest Records.
+// Retention is the `retention:` section: the limits above which the oldest Records are removed.
 type Retention struct {
 	Line    int   `json:"line,omitempty"`
 	Days    int   `json:"days,omitempty"`    // maximum age; 0 = not set
 	Records int   `json:"records,omitempty"` // maximum number; 0 = not set
-	Size    int64 `json:"size,omitempty"`    // maximum size of their texts in bytes; 0 = not set
+	Size    int64 `json:"size,omitempty"`    // maximum size of the log in bytes; 0 = not set
 }
 
 // Redact is the `redact:` section: data that hooks of projects and plugins can neither read nor

@@ -13,6 +13,7 @@ import (
 
 	made "github.com/grapnel-dev/grapnel/cmd/proofs/records"
 	"github.com/grapnel-dev/grapnel/cmd/proofs/served"
+	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy/load"
 )
@@ -57,7 +58,7 @@ func setupReplay(ctx context.Context, s *setup) error {
 	if err := made.File(log, all); err != nil {
 		return err
 	}
-	if err := made.Store(ctx, filepath.Join(served.State(root), "store"), all); err != nil {
+	if err := made.Store(local.Place{State: served.State(root)}, all); err != nil {
 		return err
 	}
 	replay := func(args ...string) *series {

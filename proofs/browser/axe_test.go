@@ -33,7 +33,7 @@ func filled(t testing.TB, n int) func(local.Place) {
 		}
 		const pace = 4 * time.Second // between two Records, on average
 		begin := time.Now().Add(-time.Hour - time.Duration(n)*pace)
-		if err := records.Store(t.Context(), place.Store(), records.Lines(t.Context(), n, set.Specs, begin)); err != nil {
+		if err := records.Store(place, records.Lines(t.Context(), n, set.Specs, begin)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -52,7 +52,7 @@ func week(t testing.TB) func(local.Place) {
 		for day, n := range []int{310, 420, 280, 510, 90, 40, 350} {
 			end := now.AddDate(0, 0, day-6).Add(-time.Hour)
 			begin := end.Add(-time.Duration(from+n) * pace * 11 / 10) // room for chance
-			if err := records.Store(t.Context(), place.Store(), part(records.Lines(t.Context(), from+n, set.Specs, begin), from)); err != nil {
+			if err := records.Store(place, part(records.Lines(t.Context(), from+n, set.Specs, begin), from)); err != nil {
 				t.Fatal(err)
 			}
 			from += n

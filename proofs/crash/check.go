@@ -11,16 +11,17 @@ import (
 	"strings"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/index"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/queue"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/proofs/served"
+	"github.com/grapnel-dev/grapnel/internal/journal"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
-// settles is the longest time in which an idle daemon must write all pending Records to the
-// store.
+// settles is the longest time in which an idle daemon must add all Records to the index.
 const settles = limit
 
 // check starts a daemon, waits until it has no work left, and verifies that nothing was lost.
@@ -45,38 +46,24 @@ func (t *trial) check(ctx context.Context) error {
 	return t.files()
 }
 
-func (t *trial) store() string { return filepath.Join(served.State(t.root), "store") }
-func (t *trial) spool() string { return filepath.Join(served.State(t.root), "spool") }
+func (t *trial) index() string   { return filepath.Join(served.State(t.root), "index") }
+func (t *trial) spool() string   { return filepath.Join(served.State(t.root), "spool") }
+func (t *trial) journal() string { return filepath.Join(t.spool(), spool.JournalDir) }
 
-// settled waits until every Record in the spool is also in the store.
+// log returns the log of the daemon.
+func (t *trial) log() index.Log { return index.Log{Spool: t.spool(), Index: t.index()} }
+
+// settled waits until the index has all Records.
 func (t *trial) settled(ctx context.Context) error {
-	r, err := store.OpenReader(t.store())
-	if err != nil {
-		return err
-	}
+	r := t.log().Open()
 	defer r.Close()
 	for end := time.Now().Add(settles); ; time.Sleep(50 * time.Millisecond) {
-		in := map[string]bool{}
-		for row, err := range r.Records(ctx, store.Query{Lean: true}) {
-			if err != nil {
-				return err
-			}
-			in[row.ID] = true
-		}
-		waits := ""
-		for e, err := range spool.Read(t.spool(), spool.Filter{}) {
-			if err != nil {
-				return err
-			}
-			if !in[e.ID] {
-				waits = e.ID
-			}
-		}
-		if waits == "" {
-			return nil
+		lag, err := r.Lag(ctx)
+		if err != nil || lag.Since.IsZero() {
+			return err
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("record %s is still in the spool alone after %v", waits, settles)
+			return fmt.Errorf("the index does not have the last %d bytes of the log after %v", lag.Bytes, settles)
 		}
 	}
 }
@@ -136,26 +123,23 @@ func (t *trial) deliveries(ctx context.Context) error {
 
 // records compares the stored Records with the answers that the agents got.
 func (t *trial) records(ctx context.Context) (err error) {
-	r, err := store.OpenReader(t.store())
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	report, err := r.Verify(ctx)
+	report, err := journal.Verify(ctx, t.journal(), journal.VerifyOptions{})
 	if err != nil {
 		return err
 	}
 	if !report.OK() {
-		return fmt.Errorf("the chain is broken: %v", report.Findings)
+		return fmt.Errorf("the log was changed: %v", report.Findings)
 	}
+	r := t.log().Open()
+	defer func() { err = errors.Join(err, r.Close()) }()
 	have := map[string]*spool.Entry{} // by the ID of the call
-	n := 0
-	for row, err := range r.Records(ctx, store.Query{Lean: true}) {
+	var rows []int64
+	for row, err := range r.Records(ctx, index.Query{Lean: true, Oldest: true}) {
 		if err != nil {
 			return err
 		}
-		n++
-		if row.Late {
+		rows = append(rows, row.Seq)
+		if row.Late || row.Event == spool.Torn { // a process was killed while it wrote
 			continue
 		}
 		_, id, ok := strings.Cut(string(row.Line), `"tool_use_id":"`)
@@ -167,8 +151,8 @@ func (t *trial) records(ctx context.Context) (err error) {
 		}
 		have[id] = &row.Entry
 	}
-	if n != report.Rows {
-		return fmt.Errorf("the chain has %d rows, and %d were read", report.Rows, n)
+	if err := t.same(ctx, rows); err != nil {
+		return err
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -195,6 +179,26 @@ func (t *trial) records(ctx context.Context) (err error) {
 			break
 		}
 		return fmt.Errorf("a Record is about call %s, which never happened", id)
+	}
+	return nil
+}
+
+// same returns an error if the log has other rows when it is read without the index.
+func (t *trial) same(ctx context.Context, rows []int64) error {
+	r := index.Log{Spool: t.spool(), Index: t.index() + ".none"}.Open()
+	defer r.Close()
+	n := 0
+	for row, err := range r.Records(ctx, index.Query{Lean: true, Oldest: true}) {
+		if err != nil {
+			return err
+		}
+		if n >= len(rows) || rows[n] != row.Seq {
+			return fmt.Errorf("row %d, number %d, of the log is not in the index", row.Seq, n)
+		}
+		n++
+	}
+	if n != len(rows) {
+		return fmt.Errorf("the log has %d rows, and the index %d", n, len(rows))
 	}
 	return nil
 }

@@ -11,10 +11,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/index"
+
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/programs"
 	"github.com/grapnel-dev/grapnel/cmd/proofs/served"
+	"github.com/grapnel-dev/grapnel/internal/journal"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/internal/testhelp/await"
 )
@@ -225,16 +227,13 @@ func TestTornSpool(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := start(t, tr)
-	r, err := store.OpenReader(tr.store())
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := tr.log().Open()
 	defer r.Close()
 	var rows []string
 	tornRows := 0
-	await.Until(t, "four rows are in the store", func() bool {
+	await.Until(t, "the log has four rows", func() bool {
 		rows, tornRows = nil, 0
-		for row, err := range r.Records(t.Context(), store.Query{Oldest: true}) {
+		for row, err := range r.Records(t.Context(), index.Query{Oldest: true}) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -250,13 +249,12 @@ func TestTornSpool(t *testing.T) {
 		t.Errorf("%d rows, %d of them torn:\n%s", len(rows), tornRows, all)
 	}
 	stop(t, d)
-	if report, err := r.Verify(t.Context()); err != nil || !report.OK() {
+	if report, err := journal.Verify(t.Context(), tr.journal(), journal.VerifyOptions{}); err != nil || !report.OK() {
 		t.Errorf("Verify = %v, %v", report.Findings, err)
 	}
 }
 
-// A page of the database is damaged. The daemon answers events as before and keeps new Records.
-// It leaves the damaged file for a repair and warns the user.
+// A page of the index is damaged. The daemon answers events as before, and makes the index again from the log.
 func TestDamagedPage(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func([]byte){
@@ -274,7 +272,7 @@ func TestDamagedPage(t *testing.T) {
 				}
 			}
 			stop(t, d)
-			file := filepath.Join(tr.store(), "grapnel.db")
+			file := filepath.Join(tr.index(), "index.db")
 			db, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
@@ -283,7 +281,6 @@ func TestDamagedPage(t *testing.T) {
 			if err := os.WriteFile(file, db, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			tr.asked = map[string]*asked{} // the Records in it need a manual repair
 			d = start(t, tr)
 			for n := range 50 {
 				id := fmt.Sprint("toolu_after_", n)
@@ -292,30 +289,15 @@ func TestDamagedPage(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if !strings.Contains(d.Output(), "damaged") {
+			if err := tr.settled(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if !strings.Contains(d.Output(), "created a new database") {
 				t.Errorf("nobody is told: %s", d.Output())
 			}
 			stop(t, d)
-			aside, err := filepath.Glob(file + ".broken-*")
-			if err != nil || len(aside) == 0 {
-				t.Errorf("the damaged file is gone: %v, %v", aside, err)
-			}
-			r, err := store.OpenReader(tr.store())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer r.Close()
-			n := 0
-			for row, err := range r.Records(t.Context(), store.Query{}) {
-				if err != nil {
-					t.Fatal(err)
-				}
-				if strings.Contains(string(row.Line), "toolu_after_") {
-					n++
-				}
-			}
-			if n != 100 {
-				t.Errorf("%d of 100 Records are kept", n)
+			if err := tr.records(t.Context()); err != nil {
+				t.Error(err)
 			}
 		})
 	}
@@ -340,7 +322,7 @@ func TestSameFiring(t *testing.T) {
 				t.Fatal(err)
 			}
 			n := 0
-			for row, err := range (store.Log{Spool: tr.spool(), Store: tr.store()}).Read(t.Context(), store.Query{}) {
+			for row, err := range tr.log().Read(t.Context(), index.Query{}) {
 				if err != nil {
 					t.Fatal(err)
 				}

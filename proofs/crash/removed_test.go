@@ -15,6 +15,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
 	"github.com/grapnel-dev/grapnel/cmd/proofs/served"
+	"github.com/grapnel-dev/grapnel/internal/journal"
 	"github.com/grapnel-dev/grapnel/internal/testhelp/await"
 )
 
@@ -45,24 +46,22 @@ func typed(t *testing.T, tr *trial, args ...string) (out string, code int) {
 	return string(text), 0
 }
 
-// The database of a daemon is removed while agents send events. Earlier, thousands of answers had
-// no Record, and health, status and log reported no problem. Now no Record is lost, and all three
-// report the removal.
-func TestDatabaseRemoved(t *testing.T) {
+// The index of a daemon is removed while agents send events. No Record is lost, and the daemon makes it again.
+func TestIndexRemoved(t *testing.T) {
 	t.Parallel()
-	for name, do := range map[string]func(store string) error{
-		"files": func(store string) error {
-			return errors.Join(os.Remove(filepath.Join(store, "grapnel.db")), os.Remove(filepath.Join(store, "grapnel.db-wal")), os.Remove(filepath.Join(store, "grapnel.db-shm")))
+	for name, do := range map[string]func(dir string) error{
+		"files": func(dir string) error {
+			return errors.Join(os.Remove(filepath.Join(dir, "index.db")), os.Remove(filepath.Join(dir, "index.db-wal")), os.Remove(filepath.Join(dir, "index.db-shm")))
 		},
-		"directory": func(store string) error {
-			// It vanishes at once. A directory that is removed file by file can get a restored database
+		"directory": func(dir string) error {
+			// It vanishes at once. A directory that is removed file by file can get a new database
 			// in between, which is then removed too.
-			aside := store + ".removed"
-			return errors.Join(os.Rename(store, aside), os.RemoveAll(aside))
+			aside := dir + ".removed"
+			return errors.Join(os.Rename(dir, aside), os.RemoveAll(aside))
 		},
-		"replaced": func(store string) error {
-			other := filepath.Join(store, "other")
-			return errors.Join(os.WriteFile(other, []byte("no database"), 0o600), os.Rename(other, filepath.Join(store, "grapnel.db")))
+		"replaced": func(dir string) error {
+			other := filepath.Join(dir, "other")
+			return errors.Join(os.WriteFile(other, []byte("no database"), 0o600), os.Rename(other, filepath.Join(dir, "index.db")))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -82,11 +81,10 @@ func TestDatabaseRemoved(t *testing.T) {
 				})
 			}
 			given(20)
-			if err := do(tr.store()); err != nil {
+			if err := do(tr.index()); err != nil {
 				t.Fatal(err)
 			}
-			h := health(t, d, "the database is restored", func(h served.Health) bool { return h.Store.Restored == 1 && h.Well })
-			if h.Store.Lost > 0 || h.Store.Unrecorded > 0 {
+			if h := health(t, d, "the daemon is well", func(h served.Health) bool { return h.Well }); h.Store != (served.Health{}).Store {
 				t.Errorf("health says %+v, want that nothing is lost", h.Store)
 			}
 			given(20)
@@ -95,18 +93,8 @@ func TestDatabaseRemoved(t *testing.T) {
 			if err := tr.broken(); err != nil {
 				t.Fatal(err)
 			}
-			const want = "1 times, and restored without loss"
-			if out, _ := typed(t, tr, "status"); !strings.Contains(out, want) {
-				t.Errorf("status does not tell: %s", out)
-			}
-			if out, code := typed(t, tr, "doctor", "--no-run"); code != 1 || !strings.Contains(out, "daemon.store") || !strings.Contains(out, want) {
-				t.Errorf("doctor does not tell (%d): %s", code, out)
-			}
-			if text, err := d.Get(t.Context(), "/metrics"); err != nil || !strings.Contains(string(text), "\ngrapnel_store_restores_total 1\n") || !strings.Contains(string(text), "\ngrapnel_store_lost_rows_total 0\n") {
-				t.Errorf("the metrics do not tell: %v", err)
-			}
-			if !strings.Contains(d.Output(), "were restored") {
-				t.Errorf("the log does not tell: %s", d.Output())
+			if err := tr.settled(t.Context()); err != nil {
+				t.Errorf("%v: %s", err, d.Output())
 			}
 			if out, code := typed(t, tr, "log", "verify"); code != 0 {
 				t.Errorf("log verify (%d): %s", code, out)
@@ -122,7 +110,7 @@ func TestDatabaseRemoved(t *testing.T) {
 	}
 }
 
-// settledAfter starts a daemon, waits until it has taken in the spool, and stops it.
+// settledAfter starts a daemon, waits until its index has all Records, and stops it.
 func (t *trial) settledAfter(ctx context.Context) error {
 	d, err := served.Start(ctx, t.bin, t.root, nil)
 	if err != nil {
@@ -131,40 +119,62 @@ func (t *trial) settledAfter(ctx context.Context) error {
 	return errors.Join(t.settled(ctx), d.Stop())
 }
 
-// If a daemon is killed before it restores the database, the Records in it are lost. The next
-// daemon reports a problem until a restart, and the chain keeps the gap.
-func TestDatabaseLost(t *testing.T) {
+// Another program removes a file of the log. Health, status, doctor and verify report it, and new Records are kept.
+func TestSegmentRemoved(t *testing.T) {
 	t.Parallel()
-	tr := trialOf(t, root(t), policy)
-	d := start(t, tr)
-	for n := range 20 {
-		if err := tr.askDaemon(d, fmt.Sprint("toolu_", n), "ls", false); err != nil {
-			t.Fatal(err)
-		}
+	for name, remove := range map[string]func(name string) error{
+		"removed":   os.Remove,
+		"truncated": func(name string) error { return os.Truncate(name, 100) },
+		"replaced": func(name string) error {
+			return errors.Join(os.Remove(name), os.WriteFile(name, []byte("no segment\n"), 0o600))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tr := trialOf(t, root(t), policy)
+			d := start(t, tr)
+			numbers := func() []int {
+				numbers, err := journal.Numbers(tr.journal())
+				if err != nil {
+					t.Fatal(err)
+				}
+				return numbers
+			}
+			for n := 0; len(numbers()) < 3; n++ {
+				if err := tr.askDaemon(d, fmt.Sprint("toolu_", n), "ls", false); err != nil {
+					t.Fatal(err)
+				}
+			}
+			await.Until(t, "the second segment is sealed", func() bool {
+				m, err := journal.ReadManifest(tr.journal())
+				return err == nil && len(m.Segments) >= 2
+			})
+			if err := remove(filepath.Join(tr.journal(), "00000002.jsonl")); err != nil {
+				t.Fatal(err)
+			}
+			if h := health(t, d, "the loss is known", func(h served.Health) bool { return h.Store.Lost > 0 }); h.Well || h.Store.Lost != 1 {
+				t.Errorf("health says well %v, %+v, want that one file is lost", h.Well, h.Store)
+			}
+			if err := tr.askDaemon(d, "toolu_after", "ls", false); err != nil {
+				t.Error(err)
+			}
+			for _, command := range []string{"status", "doctor --no-run", "daemon status"} {
+				if out, _ := typed(t, tr, strings.Fields(command)...); !strings.Contains(out, "another program removed, replaced or truncated 1 files of the log") {
+					t.Errorf("%s does not tell: %s", command, out)
+				}
+			}
+			if text, err := d.Get(t.Context(), "/metrics"); err != nil || !strings.Contains(string(text), "\ngrapnel_log_lost_segments_total 1\n") {
+				t.Errorf("the metrics do not tell: %v", err)
+			}
+			stop(t, d)
+			d = start(t, tr)
+			health(t, d, "a restart resets it", func(h served.Health) bool { return h.Well })
+			if out, code := typed(t, tr, "log", "verify"); code != 1 || !strings.Contains(out, "segment 2") {
+				t.Errorf("log verify (%d): %s", code, out)
+			}
+			stop(t, d)
+		})
 	}
-	stop(t, d)
-	if err := os.Remove(filepath.Join(tr.store(), "grapnel.db")); err != nil {
-		t.Fatal(err)
-	}
-	d = start(t, tr)
-	if h := health(t, d, "the loss is known", func(h served.Health) bool { return h.Store.Lost > 0 }); h.Well || h.Store.Lost != 20 {
-		t.Errorf("health says well %v, %+v, want that 20 rows are lost", h.Well, h.Store)
-	}
-	if err := tr.askDaemon(d, "toolu_after", "ls", false); err != nil {
-		t.Error(err)
-	}
-	for _, command := range []string{"status", "doctor --no-run", "daemon status"} {
-		if out, _ := typed(t, tr, strings.Fields(command)...); !strings.Contains(out, "20 rows of the log were lost") {
-			t.Errorf("%s does not tell: %s", command, out)
-		}
-	}
-	stop(t, d)
-	d = start(t, tr)
-	health(t, d, "a restart resets it", func(h served.Health) bool { return h.Well })
-	if out, code := typed(t, tr, "log", "verify"); code != 1 || !strings.Contains(out, "rows 1 to 20 are missing") {
-		t.Errorf("log verify (%d): %s", code, out)
-	}
-	stop(t, d)
 }
 
 // If the database of deliveries is removed, the next delivery goes to a new one, and the daemon reports
@@ -208,7 +218,7 @@ func TestDeliveriesLost(t *testing.T) {
 	stop(t, d)
 }
 
-// While neither the store nor the spool can keep a Record, a strict policy blocks, and health
+// While the log can keep no Record, a strict policy blocks, and health
 // reports the reason. Health recovers only after a restart, because some answers have no Record.
 func TestNowhereToKeep(t *testing.T) {
 	t.Parallel()
@@ -220,7 +230,7 @@ func TestNowhereToKeep(t *testing.T) {
 			if err := tr.askDaemon(d, "toolu_before", "ls", false); err != nil {
 				t.Fatal(err)
 			}
-			for _, dir := range []string{tr.store(), tr.spool()} { // files instead of directories
+			for _, dir := range []string{tr.index(), tr.spool()} { // files instead of directories
 				if err := errors.Join(os.Rename(dir, dir+".away"), os.WriteFile(dir, nil, 0o600)); err != nil {
 					t.Fatal(err)
 				}
@@ -237,7 +247,7 @@ func TestNowhereToKeep(t *testing.T) {
 			} else {
 				t.Logf("the daemon declines: %v", err)
 			}
-			for _, dir := range []string{tr.store(), tr.spool()} {
+			for _, dir := range []string{tr.index(), tr.spool()} {
 				if err := errors.Join(os.Remove(dir), os.Rename(dir+".away", dir)); err != nil {
 					t.Fatal(err)
 				}

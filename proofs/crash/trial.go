@@ -24,36 +24,30 @@ import (
 type point struct {
 	name  string
 	often int  // upper limit for the random number of the pass that kills
-	first bool // only the first start of a daemon in a root passes it
 	rare  bool // a daemon passes it only after it has run for a while
 }
 
 // points lists all named points. Other kills happen at a random time.
 var points = []point{
 	{name: "serve: listening", often: 1},
-	{name: "store: in a migration", often: 1, first: true},
-	{name: "store: before the flush", often: 3},
-	{name: "store: after the flush", often: 3},
-	{name: "store: before the anchor", often: 3},
-	{name: "store: before the anchor has its name", often: 3},
-	{name: "store: after the anchor", often: 3},
+	{name: "journal: before the manifest line", often: 2},
+	{name: "journal: after the manifest line", often: 2},
+	{name: "journal: before the head", often: 3},
+	{name: "journal: before the head has its name", often: 3},
+	{name: "journal: after the head", often: 3},
 	{name: "serve: before an answer is kept", often: 30},
-	{name: "store: before the commit", often: 30},
-	{name: "store: after the commit", often: 30},
+	{name: "journal: locked", often: 30},
+	{name: "journal: written", often: 30},
+	{name: "index: before the commit", often: 3},
+	{name: "index: after the commit", often: 3},
 	{name: "queue: before the commit", often: 10},
 	{name: "queue: after the commit", often: 10},
 	{name: "serve: the notices of an answer are kept", often: 30},
 	{name: "serve: an answer is kept", often: 30},
 	{name: "relay: before the reply", often: 30},
 	{name: "relay: after the reply", often: 30},
-	{name: "intake: read", often: 3},
-	{name: "intake: flushed", often: 3},
-	{name: "intake: put", often: 3},
-	{name: "intake: ended", often: 1},
 	{name: "journal: created", often: 1},
 	{name: "journal: made", often: 1},
-	{name: "intake: removed", often: 1, rare: true},
-	{name: "intake: forgotten", often: 1, rare: true},
 	{name: "serve: before a notice is kept", often: 3, rare: true},
 	{name: "serve: a notice is kept", often: 3, rare: true},
 	{name: "deliver: leased", often: 3},
@@ -132,13 +126,6 @@ func (t *trial) run(ctx context.Context, kills int) error {
 	if err := t.prepare(policy); err != nil {
 		return err
 	}
-	for _, p := range points {
-		if p.first { // before agents run: their Records need a store, which runs this migration
-			if err := t.visit(ctx, p); err != nil {
-				return err
-			}
-		}
-	}
 	asking, stop := context.WithCancel(ctx)
 	var wait sync.WaitGroup
 	for i := range hooks {
@@ -148,7 +135,7 @@ func (t *trial) run(ctx context.Context, kills int) error {
 		wait.Go(func() { t.call(asking, i) })
 	}
 	for _, p := range points {
-		if err == nil && !p.first {
+		if err == nil {
 			err = t.visit(ctx, p)
 		}
 	}
@@ -170,14 +157,14 @@ const limit = 2 * time.Minute
 // limit of a spool file in a build with faults.
 const callsWithoutDaemon = 8
 
-// visit starts a daemon that dies at a point. Before that, it leaves spool lines and deliveries
+// visit starts a daemon that dies at a point. Before that, it leaves Records and deliveries
 // for the daemon. While the daemon runs, grapnel-hook answers events that the daemon declines, so
-// their Records and notices also reach the daemon through the spool.
+// their notices also reach the daemon through the spool.
 func (t *trial) visit(ctx context.Context, p point) error {
 	t.visits++
 	id := func(n int) string { return fmt.Sprintf("toolu_visit_%d_%d", t.visits, n) }
 	n := 0
-	for ; n < callsWithoutDaemon && !p.first; n++ {
+	for ; n < callsWithoutDaemon; n++ {
 		if err := t.ownHook(ctx, id(n)); err != nil {
 			return err
 		}
@@ -204,9 +191,6 @@ func (t *trial) visit(ctx context.Context, p point) error {
 		}
 		if time.Now().After(end) {
 			return errors.Join(fmt.Errorf("grapnel serve did not reach %q within %v: %s", p.name, limit, d.Output()), d.Kill())
-		}
-		if p.first {
-			continue
 		}
 		if err := t.ownHook(ctx, id(n)); err != nil {
 			return errors.Join(err, d.Kill())
@@ -260,7 +244,7 @@ func (t *trial) kill(ctx context.Context, kills int) error {
 func (t *trial) one(ctx context.Context) error {
 	var at point
 	if t.chance.IntN(4) > 0 {
-		for at = points[t.chance.IntN(len(points))]; at.first || at.rare && t.chance.IntN(3) > 0; {
+		for at = points[t.chance.IntN(len(points))]; at.rare && t.chance.IntN(3) > 0; {
 			at = points[t.chance.IntN(len(points))]
 		}
 	}

@@ -179,8 +179,8 @@ func TestAllUsers(t *testing.T) {
 	if env, err := os.ReadFile("/proc/" + s.process("alice") + "/environ"); err != nil || !bytes.Contains(env, []byte("HOME=/home/alice\x00")) || bytes.Contains(env, []byte("SECRET")) {
 		t.Errorf("environment %q, %v", env, err)
 	}
-	if st, err := os.Stat(filepath.Join(s.root, "home/alice/.local/state/grapnel/store")); err != nil || st.Sys().(*syscall.Stat_t).Uid != 1001 {
-		t.Errorf("the store of alice: %v, %v", st, err)
+	if st, err := os.Stat(filepath.Join(s.root, "home/alice/.local/state/grapnel/index")); err != nil || st.Sys().(*syscall.Stat_t).Uid != 1001 {
+		t.Errorf("the index of alice: %v, %v", st, err)
 	}
 }
 

@@ -11,7 +11,7 @@
 // with -new it connects for each question, as grapnel-hook does. proofs/bench measures the
 // start of a process. Callers and daemon share the machine.
 //
-// Afterwards it compares the store with the answers: each answer has exactly one Record, no other
+// Afterwards it compares the log with the answers: each answer has exactly one Record, no other
 // Record exists, the spool is empty, and the chain of Records is complete.
 package main
 
@@ -33,8 +33,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/index"
+	"github.com/grapnel-dev/grapnel/internal/journal"
+
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/proofs/served"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
@@ -212,7 +214,7 @@ func (o *options) measure(ctx context.Context, stdout io.Writer) (rows []row, er
 		return nil, err
 	}
 	if !o.json {
-		fmt.Fprintf(stdout, "\nthe store has one Record for each of %d answers, and its chain is intact\n", answers)
+		fmt.Fprintf(stdout, "\nthe log has one Record for each of %d answers, and none was changed\n", answers)
 	}
 	return rows, nil
 }
@@ -310,16 +312,12 @@ func (o *options) load(ctx context.Context, d *served.Daemon, n int) (r row, ids
 	}, ids, slow, nil
 }
 
-// kept verifies that the store has exactly one Record for each answer, that the spool has none,
-// and that the chain is complete.
+// kept verifies that the log has exactly one Record for each answer.
 func kept(ctx context.Context, root string, asked map[string]bool) (err error) {
-	r, err := store.OpenReader(filepath.Join(served.State(root), "store"))
-	if err != nil {
-		return err
-	}
+	r := served.Log(root).Open()
 	defer func() { err = errors.Join(err, r.Close()) }()
 	seen := make(map[string]bool, len(asked))
-	for rec, err := range r.Records(ctx, store.Query{}) {
+	for rec, err := range r.Records(ctx, index.Query{}) {
 		switch {
 		case err != nil:
 			return err
@@ -336,18 +334,15 @@ func kept(ctx context.Context, root string, asked map[string]bool) (err error) {
 			return fmt.Errorf("answer %s has no Record", id)
 		}
 	}
-	for e, err := range spool.Read(filepath.Join(served.State(root), "spool"), spool.Filter{}) {
-		return errors.Join(fmt.Errorf("the spool still has Record %s, which the store should have", e.ID), err)
-	}
-	report, err := r.Verify(ctx)
+	report, err := journal.Verify(ctx, served.Journal(root), journal.VerifyOptions{})
 	if err != nil {
 		return err
 	}
 	if !report.OK() {
-		return fmt.Errorf("the chain is broken: %v", report.Findings)
+		return fmt.Errorf("the log was changed: %v", report.Findings)
 	}
-	if report.Rows != len(seen) {
-		return fmt.Errorf("the chain has %d rows, and %d were read", report.Rows, len(seen))
+	if report.Records != int64(len(seen)) {
+		return fmt.Errorf("the journal has %d Records, and %d were read", report.Records, len(seen))
 	}
 	return nil
 }

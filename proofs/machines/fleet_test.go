@@ -16,11 +16,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/cmd/proofs/records"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/grapnel-dev/grapnel/backend/postgres"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/internal/testhelp/postgrestest"
 	"github.com/grapnel-dev/grapnel/local"
 
@@ -63,21 +64,19 @@ func forwardTo(s *postgrestest.Server, n *stream) string {
 	return fmt.Sprintf("records:\n  forward:\n    - to: %q\n      credentials: %s\n    - to: %s\n", s.URL("postgres", "postgres"), s.Passwords(), n.url())
 }
 
-// fill puts Records into the store of a machine.
+// fill appends Records to the log of a machine.
 func (m machine) fill(t testing.TB, from, n int) {
 	t.Helper()
 	place := m.place(t)
 	id := place.Identity()
-	s, err := store.Open(place.Store(), nil)
+	err := records.Store(place, func(yield func([]byte, error) bool) {
+		for i := range n {
+			if !yield(record(id.Machine, from+i), nil) {
+				return
+			}
+		}
+	})
 	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	items := make([]store.Item, n)
-	for i := range items {
-		items[i].Line = record(id.Machine, from+i)
-	}
-	if err := s.Put(context.Background(), items...); err != nil {
 		t.Fatal(err)
 	}
 }

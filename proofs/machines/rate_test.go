@@ -7,18 +7,17 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/index"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/records"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/grapnel-dev/grapnel/backend/postgres"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/internal/forward"
-	"github.com/grapnel-dev/grapnel/internal/testhelp/await"
 	"github.com/grapnel-dev/grapnel/internal/testhelp/postgrestest"
 
 	backend "github.com/grapnel-dev/grapnel/backend/nats"
@@ -126,12 +125,8 @@ func forwardLines(t *testing.T, dial func(context.Context, string) (forward.Targ
 	m := newMachine(t, "")
 	m.fill(t, 0, count)
 	place := m.place(t)
-	log, err := store.Open(place.Store(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := records.Log(place).Open()
 	defer log.Close()
-	settle(t, place.Store())
 	f := &forward.Forwarder{Source: log, Dial: func(ctx context.Context) (forward.Target, error) { return dial(ctx, place.Identity().Machine) }}
 	begun := time.Now()
 	if err := f.Once(t.Context()); err != nil {
@@ -162,28 +157,6 @@ func streamSize(t *testing.T, n *stream) int64 {
 	return int64(s.CachedInfo().State.Bytes)
 }
 
-// settle waits until a store has indexed its Records, because that takes the same processors.
-func settle(t *testing.T, dir string) {
-	t.Helper()
-	const calm = 20
-	still, last := 0, int64(-1)
-	await.Until(t, "the store has indexed its Records", func() bool {
-		time.Sleep(50 * time.Millisecond)
-		var size int64
-		files, _ := filepath.Glob(filepath.Join(dir, "*"))
-		for _, name := range files {
-			if info, err := os.Stat(name); err == nil {
-				size += info.Size() + info.ModTime().UnixNano()
-			}
-		}
-		still++
-		if size != last {
-			still, last = 0, size
-		}
-		return still == calm
-	})
-}
-
 // lines returns Records of a new machine.
 func lines(t *testing.T, count int) []string {
 	t.Helper()
@@ -202,7 +175,7 @@ func copyLines(t *testing.T, s *postgrestest.Server, lines []string) time.Durati
 	conn := connect(t, s)
 	rows := make([][]any, len(lines))
 	for i, line := range lines {
-		var e store.Row
+		var e index.Row
 		if err := json.Unmarshal([]byte(line), &e.Entry); err != nil {
 			t.Fatal(err)
 		}

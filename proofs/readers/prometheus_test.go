@@ -51,7 +51,7 @@ hooks:
 			t.Fatalf("no metrics: %v\n%s", err, daemon.Output())
 		}
 		metrics := string(text)
-		if strings.Contains(metrics, `grapnel_fail_open_total{hook="fails-open",source="user"} 1`) && strings.Contains(metrics, "\ngrapnel_store_records 3") {
+		if strings.Contains(metrics, `grapnel_fail_open_total{hook="fails-open",source="user"} 1`) && strings.Contains(metrics, "\ngrapnel_log_records 3") {
 			return metrics
 		}
 		if time.Now().After(until) {

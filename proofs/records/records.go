@@ -9,6 +9,7 @@ package records
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"math/rand/v2"
@@ -18,9 +19,11 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/files"
+	"github.com/grapnel-dev/grapnel/internal/journal"
 	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/local"
 )
 
 // commands are the shell commands of the sessions. Guards match only a few of them.
@@ -46,9 +49,7 @@ func Lines(ctx context.Context, n int, specs []grapnel.Spec, begin time.Time) it
 		var at time.Time
 		engine, err := grapnel.New(specs, &grapnel.Options{Background: idle, Observers: []grapnel.Observer{grapnel.ObserverFunc(func(_ context.Context, rec *grapnel.Record) {
 			rec.Time, rec.ID = at, spool.NewID(at)
-			var made spool.Made
-			made, err = sp.Line(rec)
-			line = made.Text
+			line, err = sp.Line(rec)
 		})}})
 		if err != nil {
 			yield(nil, err)
@@ -139,33 +140,19 @@ func File(name string, lines iter.Seq2[[]byte, error]) error {
 	return f.Close()
 }
 
-// Store writes the lines to a store in dir.
-func Store(ctx context.Context, dir string, lines iter.Seq2[[]byte, error]) error {
-	s, err := store.Open(dir, nil)
-	if err != nil {
+// Store appends the lines to the log of a place.
+func Store(place local.Place, lines iter.Seq2[[]byte, error]) error {
+	if err := files.PrivateDir(place.Spool()); err != nil {
 		return err
 	}
-	var items []store.Item
-	put := func() error {
-		err := s.Put(ctx, items...)
-		items = items[:0]
-		return err
-	}
-	for line, problem := range lines {
-		if err = problem; err != nil {
-			break
+	w := journal.Writer{Dir: place.Journal()}
+	for line, err := range lines {
+		if err == nil {
+			_, err = w.Append(line)
 		}
-		if items = append(items, store.Item{Line: line}); len(items) == 512 {
-			if err = put(); err != nil {
-				break
-			}
+		if err != nil {
+			return errors.Join(err, w.Close())
 		}
 	}
-	if err == nil {
-		err = put()
-	}
-	if closing := s.Close(); err == nil {
-		err = closing
-	}
-	return err
+	return w.Close()
 }

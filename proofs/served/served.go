@@ -23,6 +23,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/index"
+	"github.com/grapnel-dev/grapnel/internal/spool"
+
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
 )
@@ -137,6 +140,14 @@ func Launch(ctx context.Context, bin, root string, more []string) (*Daemon, erro
 
 // Project returns the directory below a root in which the agents work.
 func Project(root string) string { return filepath.Join(root, "project") }
+
+// Log returns the log of the daemon of a root.
+func Log(root string) index.Log {
+	return index.Log{Spool: filepath.Join(State(root), "spool"), Index: filepath.Join(State(root), "index")}
+}
+
+// Journal returns the directory of that log.
+func Journal(root string) string { return filepath.Join(Log(root).Spool, spool.JournalDir) }
 
 // State returns the state directory below a root.
 func State(root string) string { return filepath.Join(root, "state") }

@@ -6,7 +6,7 @@
 // and sends it some hundred questions a second: from many sessions, with all kinds of answers.
 // Meanwhile it runs grapnel-hook processes, requests pages, and connects and disconnects
 // subscribers. At intervals it prints the daemon's memory, goroutines, open files and the size of
-// its store, and at the end the unanswered events and the times of the replies. Before that, it
+// its log, and at the end the unanswered events and the times of the replies. Before that, it
 // measures the idle daemon for a while.
 //
 // The exit status is 1 if an idle daemon uses more than 40 MB or 0.1 % of a CPU, or if open
@@ -20,6 +20,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -33,8 +34,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/internal/journal"
+
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/proofs/served"
 )
 
@@ -236,7 +238,7 @@ type sample struct {
 	served.Use
 	goroutines int // 0 = unknown
 	heap       int64
-	store      int64 // bytes of all its files
+	log        int64 // bytes of all its files
 }
 
 // busy keeps the daemon busy and compares samples from the first and the last part of the run.
@@ -253,7 +255,7 @@ func (s *soak) busy(ctx context.Context) error {
 	every := min(max(s.time/60, time.Second), 10*time.Second)
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	fmt.Fprintf(s.out, "%8s %9s %8s %8s %10s %8s %8s %6s %6s\n", "time", "records", "RSS MB", "heap MB", "goroutines", "handles", "store MB", "slow", "wrong")
+	fmt.Fprintf(s.out, "%8s %9s %8s %8s %10s %8s %8s %6s %6s\n", "time", "records", "RSS MB", "heap MB", "goroutines", "handles", "log MB", "slow", "wrong")
 	var samples []sample
 	begun := time.Now()
 	var failed error
@@ -277,7 +279,7 @@ loop:
 			}
 			samples = append(samples, got)
 			fmt.Fprintf(s.out, "%8v %9d %8.1f %8.1f %10d %8d %8.1f %6d %6d\n", time.Since(begun).Round(time.Second), s.next.Load(),
-				float64(got.RSS)/1e6, float64(got.heap)/1e6, got.goroutines, got.Handles, float64(got.store)/1e6, s.slow.Load(), s.errs.Load())
+				float64(got.RSS)/1e6, float64(got.heap)/1e6, got.goroutines, got.Handles, float64(got.log)/1e6, s.slow.Load(), s.errs.Load())
 		}
 	}
 	wait.Wait()
@@ -341,12 +343,15 @@ func (s *soak) sample(ctx context.Context) (got sample, err error) {
 		got.goroutines = int(number(goroutines, text))
 		got.heap = number(heap, text)
 	}
-	files, err := os.ReadDir(filepath.Join(served.State(s.d.Root), "store"))
-	for _, f := range files {
-		if info, err := f.Info(); err == nil {
-			got.store += info.Size()
+	err = filepath.WalkDir(served.State(s.d.Root), func(_ string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return nil //nolint:nilerr // a file can be removed meanwhile
 		}
-	}
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
+			got.log += info.Size()
+		}
+		return nil
+	})
 	return got, err
 }
 
@@ -440,19 +445,14 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// whole verifies that the chain of Records is complete.
-func (s *soak) whole(ctx context.Context) (err error) {
-	r, err := store.OpenReader(filepath.Join(served.State(s.d.Root), "store"))
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	report, err := r.Verify(ctx)
+// whole verifies the log.
+func (s *soak) whole(ctx context.Context) error {
+	report, err := journal.Verify(ctx, served.Journal(s.d.Root), journal.VerifyOptions{})
 	if err == nil && !report.OK() {
-		err = fmt.Errorf("the chain is broken: %v", report.Findings)
+		err = fmt.Errorf("the log was changed: %v", report.Findings)
 	}
 	if err == nil {
-		fmt.Fprintf(s.out, "the store has %d Records, and its chain is intact\n", report.Rows)
+		fmt.Fprintf(s.out, "the log has %d Records, and none was changed\n", report.Records)
 	}
 	return err
 }

@@ -262,7 +262,7 @@ func TestViolations(t *testing.T) {
 		"below spool, replay":         {module + "/internal/spool/x", module + "/internal/replay", true},
 		"packs, policy":               {module + "/packs", module + "/policy", false},
 		"daemon, command":             {module + "/cmd/internal/daemon/server", module + "/cmd/grapnel", true},
-		"command, everything":         {module + "/cmd/grapnel", module + "/cmd/internal/daemon/store", false},
+		"command, everything":         {module + "/cmd/grapnel", module + "/cmd/internal/daemon/index", false},
 		"a directory without a place": {module + "/utils", "os", true},
 		"a neighbour's module":        {module + "/policy", module + "-extras/x", false},
 	} {

@@ -209,11 +209,11 @@ func handled(t *testing.T, root, version string, around func(answers http.Handle
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.warm = NewWarm(WarmOptions{State: place.State, Ask: func(context.Context, []byte) (ask.Reply, error) { return ask.Reply{}, nil }, Keep: func(_ context.Context, lines []spool.Made, _ []Notice, _ bool) error {
+	l.warm = NewWarm(WarmOptions{State: place.State, Ask: func(context.Context, []byte) (ask.Reply, error) { return ask.Reply{}, nil }, Keep: func(_ context.Context, lines [][]byte, _ []Notice, _ bool) error {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		for _, line := range lines {
-			l.lines = append(l.lines, string(line.Text))
+			l.lines = append(l.lines, string(line))
 		}
 		return nil
 	}})

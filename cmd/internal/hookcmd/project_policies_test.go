@@ -66,7 +66,7 @@ func TestRefusedRootIsReported(t *testing.T) {
 	if !strings.Contains(stdout.String(), "systemMessage") || !strings.Contains(stdout.String(), "too many sessions were active") {
 		t.Errorf("the reply to a prompt is %q, want a message", stdout.String())
 	}
-	warm := NewWarm(WarmOptions{State: place.State, Keep: func(context.Context, []spool.Made, []Notice, bool) error { return nil }})
+	warm := NewWarm(WarmOptions{State: place.State, Keep: func(context.Context, [][]byte, []Notice, bool) error { return nil }})
 	home, _ := os.UserHomeDir()
 	reply, err := warm.Answer(t.Context(), &client.Question{Agent: "claude-code", Root: root, Home: home, Payload: prompt})
 	if err != nil || string(reply.Stdout) != stdout.String() {

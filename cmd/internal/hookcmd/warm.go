@@ -33,7 +33,7 @@ type WarmOptions struct {
 
 	// Keep stores the Records and notices of a reply so that they survive this process, and with
 	// sync also a power cut. If it fails, the Records go to the spool.
-	Keep func(ctx context.Context, lines []spool.Made, notices []Notice, sync bool) error
+	Keep func(ctx context.Context, lines [][]byte, notices []Notice, sync bool) error
 
 	// Ask sends a question to a server, as "grapnel deliver" does in a separate process; see [ask.Hook].
 	Ask func(ctx context.Context, question []byte) (ask.Reply, error)
@@ -367,12 +367,12 @@ func (j *journal) end(ctx context.Context) (bool, error) {
 	if j.left || len(j.records)+len(j.notices) == 0 {
 		return j.pending, nil
 	}
-	var lines []spool.Made
+	var lines [][]byte
 	var partly error
 	for i := range j.records {
 		line, err := j.entry.spool.Line(&j.records[i])
 		partly = cmp.Or(partly, err)
-		if line.Text != nil {
+		if line != nil {
 			lines = append(lines, line)
 		}
 	}

@@ -55,14 +55,14 @@ func listen(t testing.TB, root string) *listening {
 		t.Fatal(err)
 	}
 	l := &listening{}
-	l.warm = NewWarm(WarmOptions{State: place.State, Ask: l.ask, Keep: func(_ context.Context, lines []spool.Made, notices []Notice, _ bool) error {
+	l.warm = NewWarm(WarmOptions{State: place.State, Ask: l.ask, Keep: func(_ context.Context, lines [][]byte, notices []Notice, _ bool) error {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if l.fails != nil {
 			return l.fails
 		}
 		for _, line := range lines {
-			l.lines = append(l.lines, string(line.Text))
+			l.lines = append(l.lines, string(line))
 		}
 		l.notices = append(l.notices, notices...)
 		return nil

@@ -26,7 +26,7 @@ type Report struct {
 	Since   time.Time `json:"since,omitzero"`
 	Memory  int64     `json:"memory_bytes,omitempty"`
 	CPU     float64   `json:"cpu_seconds,omitempty"`
-	Store   int64     `json:"store_bytes,omitempty"`
+	Log     int64     `json:"log_bytes,omitempty"` // with its index
 	Problem string    `json:"problem,omitempty"`
 
 	Health map[string]json.RawMessage `json:"health,omitempty"` // the complete status report of the daemon
@@ -40,7 +40,7 @@ func Status(ctx context.Context, place local.Place) *Report {
 
 // Describe returns the state of the daemon of a place, as [server.Look] found it.
 func Describe(place local.Place, found *server.Found, err error) *Report {
-	r := &Report{Socket: client.Socket(place.State), Program: hookcmd.Version, Store: sizeOf(place.Store())}
+	r := &Report{Socket: client.Socket(place.State), Program: hookcmd.Version, Log: sizeOf(place.Journal()) + sizeOf(place.Index())}
 	switch {
 	case err == nil:
 		r.State, r.Running = "running", true

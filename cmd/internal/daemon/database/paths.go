@@ -29,14 +29,14 @@ type openFiles struct {
 	size         int64 // the database must not become smaller
 }
 
-// filesAt returns the description of the files of an open database.
+// filesAt returns the description of the files of an open database. After an error, later ones are missing.
 func filesAt(name string) (f openFiles, err error) {
 	for _, file := range []struct {
 		info   *fs.FileInfo
 		suffix string
 	}{{&f.db, ""}, {&f.wal, "-wal"}, {&f.shm, "-shm"}} {
 		if *file.info, err = os.Lstat(name + file.suffix); err != nil {
-			return openFiles{}, err
+			return f, err
 		}
 	}
 	f.size = f.db.Size()
@@ -49,14 +49,14 @@ func (f *openFiles) changed(name string) error {
 	now, err := filesAt(name)
 	path, _ := errors.AsType[*fs.PathError](err)
 	switch {
+	case now.db != nil && os.SameFile(now.db, f.db) && now.db.Size() < f.size: // also if SQLite has removed the log of an empty database
+		return fmt.Errorf("%w: %w from %d to %d bytes", errFiles, errShorter, f.size, now.db.Size())
 	case errors.Is(err, fs.ErrNotExist) && path != nil:
 		return fmt.Errorf("%w: %s was removed", errFiles, path.Path)
 	case err != nil:
 		return fmt.Errorf("%w: %w", errFiles, err)
 	case !os.SameFile(now.db, f.db) || !os.SameFile(now.wal, f.wal) || !os.SameFile(now.shm, f.shm):
 		return fmt.Errorf("%w: %s was replaced", errFiles, name)
-	case now.size < f.size:
-		return fmt.Errorf("%w: %w from %d to %d bytes", errFiles, errShorter, f.size, now.size)
 	}
 	f.size = now.size
 	return nil

@@ -16,7 +16,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel/backend/nats"
 	"github.com/grapnel-dev/grapnel/backend/postgres"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/index"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/records"
 	"github.com/grapnel-dev/grapnel/internal/forward"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -70,9 +71,9 @@ func dial(f policyfile.Forward, machine string) func(context.Context) (forward.T
 
 // A Group runs a Forwarder for each target. It is safe for concurrent use.
 type Group struct {
-	place local.Place
-	store *store.Store
-	log   *slog.Logger
+	place   local.Place
+	records *index.Reader
+	log     *slog.Logger
 
 	mu      sync.Mutex
 	want    []policyfile.Forward
@@ -80,9 +81,9 @@ type Group struct {
 	changed chan struct{} // signals that want or states changed
 }
 
-// NewGroup returns a Group for the Records in a store. It sends nothing until Run or Once.
-func NewGroup(place local.Place, s *store.Store, log *slog.Logger) *Group {
-	return &Group{place: place, store: s, log: log, states: read(place), changed: make(chan struct{}, 1)}
+// NewGroup returns a Group for the Records of a log. It sends nothing until Run or Once.
+func NewGroup(place local.Place, records *index.Reader, log *slog.Logger) *Group {
+	return &Group{place: place, records: records, log: log, states: read(place), changed: make(chan struct{}, 1)}
 }
 
 // Set changes the targets.
@@ -163,11 +164,13 @@ func Once(ctx context.Context, place local.Place, last string, log *slog.Logger)
 		return err
 	}
 	for {
-		s, err := store.Open(place.Store(), nil)
+		x, err := records.Log(place).Keep(nil) // so that no daemon sends, too
 		if err == nil {
-			return errors.Join(sendNow(ctx, place, s, targets, log), s.Close())
+			g := NewGroup(place, x.Reader, log)
+			g.Set(targets)
+			return errors.Join(g.sendNow(ctx), x.Close())
 		}
-		if !errors.Is(err, store.ErrLocked) {
+		if !errors.Is(err, index.ErrLocked) {
 			return err
 		}
 		reports, err := Reports(ctx, place)
@@ -189,28 +192,14 @@ func Once(ctx context.Context, place local.Place, last string, log *slog.Logger)
 	}
 }
 
-// rowOf returns the row of a Record; 0 = the daemon has not stored it yet.
+// rowOf returns the row of a Record; 0 = the log does not have it.
 func rowOf(ctx context.Context, place local.Place, id string) (seq int64, err error) {
-	r, err := store.OpenReader(place.Store())
-	if err != nil {
-		return 0, err
-	}
+	r := records.Log(place).Open()
 	defer r.Close()
-	for row, err := range r.Records(ctx, store.Query{ID: id, Lean: true, Limit: 1}) {
+	for row, err := range r.Records(ctx, index.Query{ID: id, Lean: true, Limit: 1}) {
 		return row.Seq, err
 	}
 	return 0, nil
-}
-
-// sendNow reads the lines of the spool into the store, and sends the Records of the store.
-func sendNow(ctx context.Context, place local.Place, s *store.Store, targets []policyfile.Forward, log *slog.Logger) error {
-	in := &store.Intake{Spool: place.Spool(), Store: s}
-	if _, err := in.Once(ctx); err != nil {
-		return fmt.Errorf("cannot read all Records: %w", err)
-	}
-	g := NewGroup(place, s, log)
-	g.Set(targets)
-	return g.sendNow(ctx)
 }
 
 // sendNow sends the existing Records to all targets.
@@ -235,7 +224,7 @@ func (g *Group) sendNow(ctx context.Context) error {
 func (g *Group) forwarder(f policyfile.Forward) *forward.Forwarder {
 	before := g.stateOf(f.To.Text)
 	return &forward.Forwarder{
-		Source: g.store, Dial: dial(f, g.place.Identity().Machine),
+		Source: g.records, Dial: dial(f, g.place.Identity().Machine),
 		Changed: func(s forward.State) { g.note(f.To.Text, &before, &s) },
 	}
 }

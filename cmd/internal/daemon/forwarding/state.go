@@ -3,14 +3,12 @@ package forwarding
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"reflect"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/records"
 	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/local"
 )
@@ -56,7 +54,7 @@ func (s states) save(place local.Place) error {
 type Report struct {
 	To string `json:"to"`
 	State
-	Behind int64     `json:"behind"`          // Records that the target does not have yet, without the Records of a spool
+	Behind int64     `json:"behind"`          // Records that the target does not have yet
 	Oldest time.Time `json:"oldest,omitzero"` // of these
 }
 
@@ -116,15 +114,11 @@ func Reports(ctx context.Context, place local.Place) ([]Report, error) {
 	}
 	known := read(place)
 	reports := make([]Report, len(targets))
-	r, err := store.OpenReader(place.Store())
-	if err == nil {
-		defer r.Close()
-	} else if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
+	r := records.Log(place).Open()
+	defer r.Close()
 	for i, t := range targets {
 		reports[i] = Report{To: t.To.Text, State: known[t.To.Text]}
-		if r != nil && err == nil {
+		if err == nil {
 			reports[i].Behind, reports[i].Oldest, err = r.Behind(ctx, reports[i].Seq)
 		}
 	}

@@ -15,8 +15,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/index"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/queue"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -30,8 +30,8 @@ const (
 	heartbeat = 15 * time.Second
 )
 
-// WithStore adds the routes that read the Records of a store.
-func (o *Options) WithStore(s *store.Store) {
+// WithLog adds the routes that read the Records of a log.
+func (o *Options) WithLog(s *index.Index) {
 	o.Records = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { records(w, r, s) })
 	o.Events = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { events(w, r, s, o.Stopping) })
 }
@@ -94,7 +94,7 @@ func write(w http.ResponseWriter, v any, err error) {
 }
 
 // records writes Records, one per line.
-func records(w http.ResponseWriter, r *http.Request, s *store.Store) {
+func records(w http.ResponseWriter, r *http.Request, s *index.Index) {
 	words := r.URL.Query()
 	filter, err := FilterOf(words)
 	limit, before := int64(0), int64(0)
@@ -105,14 +105,14 @@ func records(w http.ResponseWriter, r *http.Request, s *store.Store) {
 		before, err = number(words, "before", 0, 1<<62)
 	}
 	if text := words.Get("text"); err == nil && strings.TrimSpace(text) != "" {
-		err = store.ValidText(text)
+		err = index.ValidText(text)
 	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
 	begun := false
-	for row, err := range s.Records(r.Context(), store.Query{Filter: filter, Text: words.Get("text"), Limit: int(limit), Before: before}) {
+	for row, err := range s.Records(r.Context(), index.Query{Filter: filter, Text: words.Get("text"), Limit: int(limit), Before: before}) {
 		switch failed := err != nil && row.Line == nil; {
 		case failed && !begun:
 			http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -129,7 +129,7 @@ func records(w http.ResponseWriter, r *http.Request, s *store.Store) {
 }
 
 // events streams new Records.
-func events(w http.ResponseWriter, r *http.Request, s *store.Store, stopping <-chan struct{}) {
+func events(w http.ResponseWriter, r *http.Request, s *index.Index, stopping <-chan struct{}) {
 	words := r.URL.Query()
 	filter, err := FilterOf(words)
 	after := int64(-1)
@@ -174,8 +174,8 @@ func (e eventStream) record(seq int64, line []byte) error {
 }
 
 // past sends the Records after a row, and returns the number of the last row.
-func (e eventStream) past(ctx context.Context, s *store.Store, filter spool.Filter, after int64) (int64, error) {
-	for row, err := range s.Records(ctx, store.Query{Filter: filter, Oldest: true, After: after, Lean: true}) {
+func (e eventStream) past(ctx context.Context, s *index.Index, filter spool.Filter, after int64) (int64, error) {
+	for row, err := range s.Records(ctx, index.Query{Filter: filter, Oldest: true, After: after, Lean: true}) {
 		if err != nil && row.Line == nil {
 			return after, err
 		}
@@ -188,7 +188,7 @@ func (e eventStream) past(ctx context.Context, s *store.Store, filter spool.Filt
 }
 
 // follow sends new Records until the client disconnects or the daemon stops.
-func (e eventStream) follow(ctx context.Context, live <-chan store.Live, filter spool.Filter, after int64, stopping <-chan struct{}) {
+func (e eventStream) follow(ctx context.Context, live <-chan index.Live, filter spool.Filter, after int64, stopping <-chan struct{}) {
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
 	for {

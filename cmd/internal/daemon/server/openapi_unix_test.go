@@ -19,8 +19,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/index"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/queue"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/internal/policy/yaml"
 )
 
@@ -105,7 +105,8 @@ func TestOpenAPIOfRoutes(t *testing.T) {
 // Every described route answers with a described status, and rejects other methods.
 func TestOpenAPIOfAnswers(t *testing.T) {
 	t.Parallel()
-	s, err := store.Open(filepath.Join(t.TempDir(), "store"), nil)
+	dir := t.TempDir()
+	s, err := index.Log{Spool: filepath.Join(dir, "spool"), Index: filepath.Join(dir, "index")}.Keep(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +123,7 @@ func TestOpenAPIOfAnswers(t *testing.T) {
 	close(stopping) // so that streams end at once
 	some := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("[]")) })
 	opts := Options{Version: "1", Answer: echo, Policy: some, Metrics: some, Page: some, Stopping: stopping}
-	opts.WithStore(s)
+	opts.WithLog(s)
 	opts.WithQueue(q)
 	handler := Handler(opts)
 	ask := func(method, path, body string, header ...string) *httptest.ResponseRecorder {

@@ -10,9 +10,8 @@ import (
 // means no problems since the start of the daemon.
 type StoreHealth struct {
 	Error      string `json:"error,omitempty"`      // why Records cannot be stored now
-	Restored   int64  `json:"restored,omitempty"`   // how often the database was removed, replaced or truncated, and restored
-	Lost       int64  `json:"lost,omitempty"`       // rows of the log that could not be restored
-	Unrecorded int64  `json:"unrecorded,omitempty"` // replies whose Record neither the store nor the spool could keep
+	Lost       int64  `json:"lost,omitempty"`       // segments of the log that another program removed, replaced or truncated
+	Unrecorded int64  `json:"unrecorded,omitempty"` // replies without a Record
 
 	Queue QueueHealth `json:"queue,omitzero"`
 }
@@ -35,13 +34,10 @@ func (h StoreHealth) Problem() string {
 		parts = append(parts, "cannot store records: "+h.Error)
 	}
 	if h.Lost > 0 {
-		parts = append(parts, fmt.Sprintf("%d rows of the log were lost", h.Lost))
+		parts = append(parts, fmt.Sprintf("another program removed, replaced or truncated %d files of the log", h.Lost))
 	}
 	if h.Unrecorded > 0 {
 		parts = append(parts, fmt.Sprintf("%d replies have no record", h.Unrecorded))
-	}
-	if h.Restored > 0 {
-		parts = append(parts, fmt.Sprintf("the database was removed, replaced or truncated %d times, and restored without loss", h.Restored))
 	}
 	if h.Queue.Error != "" {
 		parts = append(parts, "cannot store deliveries: "+h.Queue.Error)

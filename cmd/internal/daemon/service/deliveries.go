@@ -77,6 +77,7 @@ func (d *daemon) drain(ctx context.Context) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
+		d.tryAppend()
 		if d.overdue(time.Now()) {
 			if err := hookcmd.Drain(ctx, d.place, openOutbox{d.queue}); err != nil && ctx.Err() == nil {
 				d.log.Warn("cannot run pending hooks", "error", err)

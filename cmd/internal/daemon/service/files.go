@@ -7,8 +7,9 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/index"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/queue"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/records"
 	"github.com/grapnel-dev/grapnel/local"
 )
 
@@ -20,16 +21,16 @@ func File(place local.Place, name string) string {
 	return filepath.Join(filepath.Dir(client.Socket(place.State)), name)
 }
 
-// storeWait is longer than a drain, or a daemon that is stopping, may hold the store or the queue.
+// storeWait is longer than a drain, or a daemon that is stopping, may hold the index or the queue.
 const storeWait = 45 * time.Second
 
-// OpenStore opens a store. If another process has it open, OpenStore waits for up to wait,
-// because a daemon holds the store until it has stopped.
-func OpenStore(ctx context.Context, dir string, wait time.Duration, opts *store.Options) (*store.Store, error) {
-	return openUnlocked(ctx, wait, store.ErrLocked, func() (*store.Store, error) { return store.Open(dir, opts) })
+// OpenIndex opens the index of a place for writing. If another process has it open, OpenIndex waits for up to
+// wait, because a daemon holds it until it has stopped.
+func OpenIndex(ctx context.Context, place local.Place, wait time.Duration, opts *index.Options) (*index.Index, error) {
+	return openUnlocked(ctx, wait, index.ErrLocked, func() (*index.Index, error) { return records.Log(place).Keep(opts) })
 }
 
-// OpenQueue opens the deliveries of a place as OpenStore opens a store.
+// OpenQueue opens the deliveries of a place as OpenIndex opens the index.
 func OpenQueue(ctx context.Context, place local.Place, wait time.Duration, opts *queue.Options) (*queue.Queue, error) {
 	return openUnlocked(ctx, wait, queue.ErrLocked, func() (*queue.Queue, error) { return queue.Open(place.Queue(), opts) })
 }

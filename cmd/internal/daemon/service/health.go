@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"os"
@@ -31,10 +32,13 @@ func (d *daemon) health() (report any, well bool) {
 
 // storeHealth returns whether Records or deliveries are lost or in danger.
 func (d *daemon) storeHealth() server.StoreHealth {
-	c := d.store.Condition()
-	h := server.StoreHealth{Restored: c.Restored, Lost: c.Lost, Unrecorded: max(d.unrecorded.Load(), d.countedLosses())}
-	if c.Err != nil {
-		h.Error = c.Err.Error()
+	c := d.records.Condition()
+	h := server.StoreHealth{Lost: int64(c.Removed), Unrecorded: max(d.unrecorded.Load(), d.countedLosses())}
+	d.mu.Lock()
+	err := cmp.Or(d.unkept, c.Err)
+	d.mu.Unlock()
+	if err != nil {
+		h.Error = err.Error()
 	}
 	q := d.queue.Condition()
 	h.Queue.Lost = q.Lost
@@ -42,6 +46,24 @@ func (d *daemon) storeHealth() server.StoreHealth {
 		h.Queue.Error = q.Err.Error()
 	}
 	return h
+}
+
+// appendFailed stores why the last Records could not be appended; nil = they were.
+func (d *daemon) appendFailed(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.unkept = err
+}
+
+// tryAppend finds out whether Records can be appended again, so that the health report does not wait for the next
+// event.
+func (d *daemon) tryAppend() {
+	d.mu.Lock()
+	failed := d.unkept != nil
+	d.mu.Unlock()
+	if failed {
+		d.appendFailed(d.journal.Try())
+	}
 }
 
 // countedLosses returns the number of replies since the start of the daemon that have no Record,
@@ -58,7 +80,7 @@ func (d *daemon) countedLosses() int64 {
 // losses returns the values of storeHealth for the metrics.
 func (d *daemon) losses() telemetry.Losses {
 	h := d.storeHealth()
-	return telemetry.Losses{Failing: h.Error != "", Restored: h.Restored, Rows: h.Lost, Answers: h.Unrecorded}
+	return telemetry.Losses{Failing: h.Error != "", Segments: h.Lost, Answers: h.Unrecorded}
 }
 
 // noRecord counts a reply without a Record. It logs only the first, because many follow while a

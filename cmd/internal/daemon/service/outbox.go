@@ -10,6 +10,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/queue"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/records"
 	"github.com/grapnel-dev/grapnel/internal/late"
 	"github.com/grapnel-dev/grapnel/internal/remote"
 	"github.com/grapnel-dev/grapnel/internal/spool"
@@ -79,6 +80,9 @@ func (o *Outbox) Flush(ctx context.Context) error {
 	_, err := deliverDue(ctx, o.place, o.queue, nil)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = nil // the next drain makes the remaining deliveries
+	}
+	if limits, unknown := records.Limits(o.place); unknown == nil {
+		err = errors.Join(err, o.queue.Prune(ctx, time.Now().Add(-limits.Age())))
 	}
 	return errors.Join(err, o.close())
 }

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/index"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/queue"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd/ancestor"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/records"
@@ -34,7 +34,7 @@ import (
 
 // pageSource is what the browser page shows of this machine.
 type pageSource struct {
-	*store.Store
+	*index.Index
 	*queue.Queue
 	d *daemon
 }

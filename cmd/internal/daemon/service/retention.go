@@ -5,8 +5,11 @@ import (
 	"errors"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/index"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/records"
+	"github.com/grapnel-dev/grapnel/internal/fault"
+	"github.com/grapnel-dev/grapnel/internal/journal"
+	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
 const (
@@ -68,16 +71,16 @@ func (c *clockwatch) believed(now moment) bool { return now.up >= c.doubt }
 // retention removes old Records regularly until ctx is done.
 func (d *daemon) retention(ctx context.Context) error {
 	watch := &clockwatch{base: rightNow()}
-	for row, err := range d.store.Records(ctx, store.Query{Limit: 1, Lean: true}) {
+	for row, err := range d.records.Records(ctx, index.Query{Limit: 1, Lean: true}) {
 		if err == nil && !watch.start(row.Time) {
 			d.log.Info("retention paused for a day: the newest record is old, so the clock may be wrong", "newest", row.Time)
 		}
 	}
 	for failures := 0; ; {
-		if limits, known := d.limit(); known && !d.prune(ctx, watch, rightNow(), limits.Age()) {
-			failures++
+		if d.retire(ctx, watch, rightNow()) {
+			failures = 0
 		} else {
-			failures = 0 // without known limits, another try helps only after a change of the policy
+			failures++
 		}
 		timer := time.NewTimer(pruneAfter(failures))
 		select {
@@ -85,7 +88,7 @@ func (d *daemon) retention(ctx context.Context) error {
 			timer.Stop()
 			return nil
 		case <-timer.C:
-		case <-d.limits: // "retention" was changed in a policy
+		case <-d.limits:
 			timer.Stop()
 		}
 	}
@@ -99,30 +102,61 @@ func pruneAfter(failures int) time.Duration {
 	return pruneAgain << (failures - 1)
 }
 
-// limit gives the limits of the policies to the store, and returns them. It returns false if they are
-// unknown: with the default limits, the store could lose Records that a policy keeps.
-func (d *daemon) limit() (limits store.Limits, known bool) {
-	limits, err := records.Limits(d.place)
-	if err != nil {
-		d.log.Warn("retention paused", "error", err)
-		return limits, false
-	}
-	d.store.SetLimits(limits)
-	return limits, true
-}
-
-// prune removes the Records that are above a limit at a moment, and the deliveries that ended before the
-// age, if the clock is trusted. It logs a failure, and returns false.
-func (d *daemon) prune(ctx context.Context, watch *clockwatch, now moment, age time.Duration) bool {
+// retire seals the closed segments of the log. If the clock is trusted and the limits are known, it removes the
+// segments that are above a limit at a moment, and the deliveries that ended before the age. It logs a failure,
+// and returns false, also if another process seals segments now.
+func (d *daemon) retire(ctx context.Context, watch *clockwatch, now moment) bool {
 	if by := watch.look(now); by != 0 {
 		d.log.Warn("retention paused for a day: the clock was changed while the daemon was running", "by", by)
 	}
-	if !watch.believed(now) {
-		return true
+	sp, err := spool.Open(d.place.Spool(), nil)
+	if err != nil {
+		d.log.Warn("cannot remove old records", "error", err)
+		return false
 	}
-	err := errors.Join(d.store.Prune(ctx, now.clock), d.queue.Prune(ctx, now.clock.Add(-age)))
-	if err != nil && ctx.Err() == nil {
-		d.log.Warn("cannot remove old records and deliveries", "error", err)
+	limits, err := records.Limits(d.place)
+	switch {
+	case err != nil: // the default limits could remove Records that a policy keeps
+		d.log.Warn("retention paused", "error", err)
+		err = sp.Seal()
+	case !watch.believed(now):
+		err = sp.Seal()
+	default:
+		_, err = sp.Retire(limits, now.clock)
+		err = errors.Join(err, d.queue.Prune(ctx, now.clock.Add(-limits.Age())))
+	}
+	if err != nil && ctx.Err() == nil && !errors.Is(err, journal.ErrBusy) {
+		d.log.Warn("cannot seal or remove old records and deliveries", "error", err)
 	}
 	return err == nil
+}
+
+// headEvery is how often the head of the log is saved.
+const headEvery = time.Minute
+
+// saveHead saves the head of the log regularly until ctx is done, and at the end.
+func (d *daemon) saveHead(ctx context.Context) error {
+	keeper := &journal.HeadKeeper{Dir: d.place.Journal()}
+	var reported string
+	save := func() {
+		text := ""
+		if _, err := keeper.Save(); err != nil && !errors.Is(err, journal.ErrBusy) {
+			text = err.Error()
+		}
+		if text != "" && text != reported {
+			d.log.Warn("cannot save the head of the log", "error", text)
+		}
+		reported = text
+	}
+	tick := time.NewTicker(fault.Less(headEvery))
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			save()
+			return nil
+		case <-tick.C:
+			save()
+		}
+	}
 }

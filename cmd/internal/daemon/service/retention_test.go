@@ -14,22 +14,42 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/index"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/queue"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/records"
 	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/segments"
 	"github.com/grapnel-dev/grapnel/local"
 )
 
-// putRecord stores the Record of a firing at a time.
-func putRecord(t *testing.T, s *store.Store, id string, at time.Time) {
+// putRecords writes a segment for each age in days. Its Record has that age, and its ID. The last segment is open.
+func putRecords(t *testing.T, place local.Place, now time.Time, days ...int) {
 	t.Helper()
-	text, err := json.Marshal(spool.Entry{Record: grapnel.Record{ID: id, Time: at, Agent: "claude-code", Session: "s1", Event: grapnel.ToolBefore, Tool: "Bash"}})
-	if err != nil {
-		t.Fatal(err)
+	begun := now.AddDate(0, 0, -days[0]-1)
+	for i, age := range days {
+		at := now.AddDate(0, 0, -age)
+		text, err := json.Marshal(spool.Entry{Record: grapnel.Record{ID: fmt.Sprint(age), Time: at, Agent: "claude-code", Session: "s1", Event: grapnel.ToolBefore, Tool: "Bash"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		segments.Write(t, place.Journal(), i+1, begun, string(text))
+		begun = at
 	}
-	if err := s.Put(t.Context(), store.Item{Line: append(text, '\n')}); err != nil {
-		t.Fatal(err)
+}
+
+// left returns the IDs of the Records that are left.
+func left(t *testing.T, place local.Place) string {
+	t.Helper()
+	var ids []string
+	r := records.Log(place).Open()
+	defer r.Close()
+	for row, err := range r.Records(context.Background(), index.Query{Oldest: true}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, row.ID)
 	}
+	return strings.Join(ids, " ")
 }
 
 // Old Records are removed, also after a night in which the machine slept. Records that only look
@@ -57,31 +77,19 @@ func TestRetention(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx := context.Background()
-			s, err := store.Open(filepath.Join(t.TempDir(), "store"), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer s.Close()
-			for _, days := range []int{100, 80, 0} {
-				putRecord(t, s, fmt.Sprint(days), begun.clock.Add(-time.Duration(days)*day))
-			}
+			dir := t.TempDir()
+			place := local.Place{Policy: filepath.Join(dir, "grapnel.yaml"), State: filepath.Join(dir, "state")}
+			putRecords(t, place, begun.clock, 100, 80, 0)
 			var logs bytes.Buffer
-			d := &daemon{store: s, queue: openTestQueue(t), log: slog.New(slog.NewTextHandler(&logs, nil))}
+			d := &daemon{place: place, queue: openTestQueue(t), log: slog.New(slog.NewTextHandler(&logs, nil))}
 			watch := &clockwatch{base: begun}
 			if looks[0].clock != 0 { // like after a start
-				d.prune(ctx, watch, begun, store.DefaultLimits.Age())
+				d.retire(ctx, watch, begun)
 			}
 			for _, look := range looks {
 				logs.Reset()
-				d.prune(ctx, watch, moment{clock: begun.clock.Add(look.clock), up: begun.up + look.up}, store.DefaultLimits.Age())
-				var left []string
-				for row, err := range s.Records(ctx, store.Query{Oldest: true}) {
-					if err != nil {
-						t.Fatal(err)
-					}
-					left = append(left, row.ID)
-				}
-				if got := strings.Join(left, " "); got != look.left {
+				d.retire(ctx, watch, moment{clock: begun.clock.Add(look.clock), up: begun.up + look.up})
+				if got := left(t, place); got != look.left {
 					t.Errorf("after %v by the clock and %v: left are %q, want %q", look.clock, look.up, got, look.left)
 				}
 				if got := logs.String(); (got != "") != (look.logged != "") || !strings.Contains(got, look.logged) {
@@ -109,29 +117,25 @@ func TestLimitsOfPolicies(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	place := local.Place{Policy: filepath.Join(dir, "grapnel.yaml"), State: filepath.Join(dir, "state")}
-	s, err := store.Open(place.Store(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
 	now, q := rightNow(), openTestQueue(t)
+	putRecords(t, place, now.clock, 80, 20, 0)
 	for _, days := range []int{80, 20, 0} {
-		putRecord(t, s, fmt.Sprint(days), now.clock.AddDate(0, 0, -days))
 		job := delivery.Job{ID: fmt.Sprint(days), Target: "a", State: delivery.Dead, Ended: now.clock.AddDate(0, 0, -days)}
 		if err := q.Put(t.Context(), job); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var logs bytes.Buffer
-	d := &daemon{place: place, store: s, queue: q, log: slog.New(slog.NewTextHandler(&logs, nil))}
+	d := &daemon{place: place, queue: q, log: slog.New(slog.NewTextHandler(&logs, nil))}
 	for _, step := range []struct {
 		policy string
 		known  bool
-		left   int64
+		left   string
+		jobs   int
 	}{
-		{"version: 1\nretention: {days: 1\n", false, 3},
-		{"version: 1\nretention: {days: 60}\n", true, 2},
-		{"version: 1\nretention: {days: 9}\n", true, 1},
+		{"version: 1\nretention: {days: 1\n", false, "80 20 0", 3},
+		{"version: 1\nretention: {days: 60}\n", true, "20 0", 2},
+		{"version: 1\nretention: {days: 9}\n", true, "0", 1},
 	} {
 		if err := os.WriteFile(place.Policy, []byte(step.policy), 0o600); err != nil {
 			t.Fatal(err)
@@ -140,20 +144,29 @@ func TestLimitsOfPolicies(t *testing.T) {
 		if err := os.Chtimes(place.Policy, old, old); err != nil {
 			t.Fatal(err)
 		}
-		limits, known := d.limit()
-		if known {
-			d.prune(t.Context(), &clockwatch{base: now}, now, limits.Age())
+		logs.Reset()
+		if !d.retire(t.Context(), &clockwatch{base: now}, now) {
+			t.Errorf("%q: %s", step.policy, logs.String())
 		}
-		size, err := s.Size(t.Context())
-		if err != nil || known != step.known || size.Records != step.left {
-			t.Errorf("%q: limits known: %v, %d Records are left (%v); want %v, %d", step.policy, known, size.Records, err, step.known, step.left)
+		if known := !strings.Contains(logs.String(), "retention paused"); known != step.known {
+			t.Errorf("%q: limits known: %v, want %v", step.policy, known, step.known)
 		}
-		if jobs, err := q.Deliveries(t.Context(), queue.Query{}); err != nil || len(jobs) != int(step.left) {
-			t.Errorf("%q: %d deliveries are left (%v), want %d", step.policy, len(jobs), err, step.left)
+		if got := left(t, place); got != step.left {
+			t.Errorf("%q: left are %q, want %q", step.policy, got, step.left)
+		}
+		if jobs, err := q.Deliveries(t.Context(), queue.Query{}); err != nil || len(jobs) != step.jobs {
+			t.Errorf("%q: %d deliveries are left (%v), want %d", step.policy, len(jobs), err, step.jobs)
 		}
 	}
-	if !strings.Contains(logs.String(), "retention paused") {
-		t.Errorf("the log is %q", logs.String())
+}
+
+// A removal that failed, for example on a full disk, is tried again soon.
+func TestPruneAfter(t *testing.T) {
+	t.Parallel()
+	for failures, want := range []time.Duration{time.Hour, time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 16 * time.Minute, 32 * time.Minute, time.Hour, time.Hour} {
+		if got := pruneAfter(failures); got != want {
+			t.Errorf("after %d failures, the next removal is in %v, want %v", failures, got, want)
+		}
 	}
 }
 
@@ -169,14 +182,4 @@ func openTestQueue(t *testing.T) *queue.Queue {
 		}
 	})
 	return q
-}
-
-// A removal that failed, for example on a full disk, is tried again soon.
-func TestPruneAfter(t *testing.T) {
-	t.Parallel()
-	for failures, want := range []time.Duration{time.Hour, time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 16 * time.Minute, 32 * time.Minute, time.Hour, time.Hour} {
-		if got := pruneAfter(failures); got != want {
-			t.Errorf("after %d failures, the next removal is in %v, want %v", failures, got, want)
-		}
-	}
 }

@@ -21,14 +21,15 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/forwarding"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/index"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/queue"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/telemetry"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/web"
 	"github.com/grapnel-dev/grapnel/internal/certs"
 	"github.com/grapnel-dev/grapnel/internal/fault"
+	"github.com/grapnel-dev/grapnel/internal/journal"
 	"github.com/grapnel-dev/grapnel/internal/remote"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
@@ -44,7 +45,9 @@ type daemon struct {
 
 	opts Options
 
-	store   *store.Store
+	records *index.Index
+	journal journal.Writer
+	ours    ours // Records that this process appends
 	queue   *queue.Queue
 	warm    *hookcmd.Warm
 	metrics *telemetry.Metrics
@@ -53,6 +56,7 @@ type daemon struct {
 
 	mu      sync.Mutex
 	loaded  []load.Loaded       // the policies that were loaded last
+	unkept  error               // why the last Records were not appended
 	failed  map[string]string   // parts that have ended unexpectedly, with the error
 	deliver *delivery.Deliverer // nil = not started yet
 
@@ -60,12 +64,12 @@ type daemon struct {
 	forward *forwarding.Group
 
 	loads  chan struct{} // signals that policies were loaded, see memory
-	limits chan struct{} // signals that keep has changed
+	limits chan struct{} // signals that keep has changed, or that a segment of the log was closed
 
 	answered, declined atomic.Int64
 	unrecorded         atomic.Int64  // replies of this daemon without a Record
 	oldLosses          spool.Losses  // replies without a Record before this daemon
-	takenIn            atomic.Uint64 // Records that came through the spool
+	others             atomic.Uint64 // Records of other processes
 }
 
 // Options are settings of Run. The zero value is valid.
@@ -98,19 +102,22 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	d.store, err = OpenStore(ctx, d.place.Store(), storeWait, &store.Options{
-		Note: func(err error) { d.log.Warn("store warning", "note", err) },
+	d.journal.Dir = d.place.Journal()
+	d.records, err = OpenIndex(ctx, d.place, storeWait, &index.Options{
+		Note:     func(err error) { d.log.Warn("log warning", "note", err) },
+		Own:      d.ours.take,
+		Appended: func(line *spool.Line) { d.appended(ctx, line) },
 	})
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
-	defer func() { err = errors.Join(err, d.store.Close()) }()
+	defer func() { err = errors.Join(err, d.records.Close(), d.journal.Close()) }()
 	d.queue, err = OpenQueue(ctx, d.place, storeWait, &queue.Options{Note: func(err error) { d.log.Warn("queue warning", "note", err) }, Due: d.wake})
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
 	defer func() { err = errors.Join(err, d.queue.Close()) }()
-	d.forward = forwarding.NewGroup(d.place, d.store, d.log)
+	d.forward = forwarding.NewGroup(d.place, d.records.Reader, d.log)
 	d.readTargets()
 	d.oldLosses = spool.ReadLosses(d.place.Spool(), d.begun)
 	if err := spool.ReserveLosses(d.place.Spool()); err != nil {
@@ -126,9 +133,9 @@ func (d *daemon) run(ctx context.Context) (err error) {
 		Version: hookcmd.Version, Answer: d.answer, Declined: d.declinedFor, Health: d.health,
 		Policy: http.HandlerFunc(d.policy), Metrics: d.metrics.Handler(), Stopping: ctx.Done(),
 	}
-	routes.WithStore(d.store)
+	routes.WithLog(d.records)
 	routes.WithQueue(d.queue)
-	site := web.New(web.Options{Source: pageSource{d.store, d.queue, d}, Inbox: pageInbox{d.place}, File: File(d.place, "ui.json"), Stopping: ctx.Done(), Log: d.log})
+	site := web.New(web.Options{Source: pageSource{d.records, d.queue, d}, Inbox: pageInbox{d.place}, File: File(d.place, "ui.json"), Stopping: ctx.Done(), Log: d.log})
 	defer func() {
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), StopTime)
 		defer cancel()
@@ -141,7 +148,7 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	})
 	work, endWork := context.WithCancel(ctx)
 	var parts sync.WaitGroup
-	defer parts.Wait() // before the store and the queue are closed
+	defer parts.Wait() // before the index and the queue are closed
 	defer endWork()
 	for name, run := range d.parts(l, stop) {
 		parts.Go(func() {
@@ -191,7 +198,7 @@ func (d *daemon) run(ctx context.Context) (err error) {
 // parts returns what runs beside the socket until its context is done, by name.
 func (d *daemon) parts(l *server.Listener, stop context.CancelCauseFunc) map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
-		"intake": d.intake, "deliver": d.deliveries, "drain": d.drain, "retention": d.retention, "telemetry": d.export.Run, "memory": d.memory, "metrics": d.serveMetrics,
+		"index": d.records.Run, "deliver": d.deliveries, "drain": d.drain, "retention": d.retention, "head": d.saveHead, "telemetry": d.export.Run, "memory": d.memory, "metrics": d.serveMetrics,
 		"forward": d.forward.Run, "alive": d.alive,
 		"socket": func(ctx context.Context) error { return watchSocket(ctx, l, stop) },
 	}
@@ -259,7 +266,7 @@ func (d *daemon) declinedFor(reason string) {
 // keepAnswer stores the notices of a reply and then its Records, see [hookcmd.WarmOptions]. If the
 // process is killed in between, the hook program answers the event again, and the notices have the
 // same IDs.
-func (d *daemon) keepAnswer(ctx context.Context, lines []spool.Made, notices []hookcmd.Notice, sync bool) error {
+func (d *daemon) keepAnswer(ctx context.Context, lines [][]byte, notices []hookcmd.Notice, sync bool) error {
 	if fault.On {
 		fault.At("serve: before an answer is kept")
 	}
@@ -267,18 +274,29 @@ func (d *daemon) keepAnswer(ctx context.Context, lines []spool.Made, notices []h
 	if fault.On {
 		fault.At("serve: the notices of an answer are kept")
 	}
-	items := make([]store.Item, len(lines))
-	for i, line := range lines {
-		items[i].Line, items[i].Entry = line.Text, line.Entry
-	}
-	if err == nil {
-		err = d.store.Put(ctx, items...)
-	}
-	if err == nil && sync {
-		err = d.store.Sync()
+	if err == nil && len(lines) > 0 {
+		err = d.append(lines, sync)
 	}
 	if fault.On {
 		fault.At("serve: an answer is kept")
+	}
+	return err
+}
+
+// append appends Records of this process to the log.
+func (d *daemon) append(lines [][]byte, sync bool) error {
+	d.ours.add(lines)
+	begun, err := d.journal.AppendAll(sync, lines...)
+	if err != nil {
+		d.ours.remove(lines) // another process, or the spool, appends them
+	}
+	d.appendFailed(err)
+	d.records.Appended()
+	if begun > 0 {
+		select {
+		case d.limits <- struct{}{}: // a segment can be sealed
+		default:
+		}
 	}
 	return err
 }
@@ -318,25 +336,18 @@ func (d *daemon) newExport() *telemetry.Export {
 	return export
 }
 
-// intake takes the lines of the spool into the store until ctx is done.
-func (d *daemon) intake(ctx context.Context) error {
-	in := &store.Intake{
-		Spool: d.place.Spool(), Store: d.store,
-		Note: func(err error) { d.log.Warn("cannot read the spool into the store", "error", err) },
-		Took: func(row store.Row) { d.took(ctx, &row) },
-	}
-	return in.Run(ctx)
-}
-
-// took counts a Record that came through the spool: a hook program replied without the daemon.
-func (d *daemon) took(ctx context.Context, row *store.Row) {
-	d.takenIn.Add(1)
-	if row.Late {
-		d.metrics.ObserveLate(ctx, &row.Record)
-		d.export.ObserveLate(ctx, &row.Record)
+// appended counts a line that another process has appended: a hook program replied without the daemon.
+func (d *daemon) appended(ctx context.Context, line *spool.Line) {
+	if line.Torn != nil {
 		return
 	}
-	d.observe(ctx, &row.Record)
+	d.others.Add(1)
+	if line.Entry.Late {
+		d.metrics.ObserveLate(ctx, &line.Entry.Record)
+		d.export.ObserveLate(ctx, &line.Entry.Record)
+		return
+	}
+	d.observe(ctx, &line.Entry.Record)
 }
 
 // observe passes a stored Record to metrics and traces.

@@ -15,21 +15,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/index"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/queue"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/records"
 	"github.com/grapnel-dev/grapnel/local"
 )
 
 // If a part of the daemon ends too early, the health report contains it.
 func TestHealth(t *testing.T) {
 	t.Parallel()
-	kept, err := store.Open(filepath.Join(t.TempDir(), "store"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = kept.Close() })
-	d := &daemon{log: slog.New(slog.DiscardHandler), begun: time.Now(), store: kept, queue: openTestQueue(t)}
+	d := &daemon{log: slog.New(slog.DiscardHandler), begun: time.Now(), records: openTestIndex(t, shortPlace(t)), queue: openTestQueue(t)}
 	server := httptest.NewServer(server.Handler(server.Options{Health: d.health}))
 	defer server.Close()
 	ask := func() (status int, failed map[string]string) {
@@ -50,9 +46,9 @@ func TestHealth(t *testing.T) {
 	if status, failed := ask(); status != http.StatusOK || failed != nil {
 		t.Errorf("a daemon whose parts all work says %d, %v", status, failed)
 	}
-	d.partFailed("intake", errors.New("no room"))
-	if status, failed := ask(); status != http.StatusServiceUnavailable || failed["intake"] != "no room" {
-		t.Errorf("a daemon without its intake says %d, %v", status, failed)
+	d.partFailed("index", errors.New("no room"))
+	if status, failed := ask(); status != http.StatusServiceUnavailable || failed["index"] != "no room" {
+		t.Errorf("a daemon without its index says %d, %v", status, failed)
 	}
 }
 
@@ -74,15 +70,10 @@ func TestHealthOfQueue(t *testing.T) {
 		}
 	}
 	lose()
-	kept, err := store.Open(place.Store(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer kept.Close()
 	if q, err = queue.Open(place.Queue(), nil); err != nil {
 		t.Fatal(err)
 	}
-	d := &daemon{place: place, log: slog.New(slog.DiscardHandler), begun: time.Now(), store: kept, queue: q}
+	d := &daemon{place: place, log: slog.New(slog.DiscardHandler), begun: time.Now(), records: openTestIndex(t, place), queue: q}
 	if report, well := d.health(); well || !strings.Contains(d.storeHealth().Problem(), "waiting deliveries were lost") {
 		t.Errorf("health = %v, %v", report, well)
 	}
@@ -93,26 +84,37 @@ func TestHealthOfQueue(t *testing.T) {
 	}
 }
 
-// OpenStore waits for a process that closes the store, but not longer than its own time limit.
-func TestOpenStore(t *testing.T) {
-	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "store")
-	before, err := store.Open(dir, nil)
+// openTestIndex returns the index of a place.
+func openTestIndex(t *testing.T, place local.Place) *index.Index {
+	t.Helper()
+	x, err := records.Log(place).Keep(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond) // must fire: the store is open
+	t.Cleanup(func() { _ = x.Close() })
+	return x
+}
+
+// OpenIndex waits for a process that closes the index, but not longer than its own time limit.
+func TestOpenIndex(t *testing.T) {
+	t.Parallel()
+	place := shortPlace(t)
+	before, err := records.Log(place).Keep(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond) // must fire: the index is open
 	defer cancel()
-	if s, err := OpenStore(ctx, dir, time.Hour, nil); !errors.Is(err, store.ErrLocked) {
-		t.Errorf("openStore = %v, %v, want %v", s, err, store.ErrLocked)
+	if x, err := OpenIndex(ctx, place, time.Hour, nil); !errors.Is(err, index.ErrLocked) {
+		t.Errorf("OpenIndex = %v, %v, want %v", x, err, index.ErrLocked)
 	}
 	closed := make(chan error, 1)
 	time.AfterFunc(100*time.Millisecond, func() { closed <- before.Close() })
-	s, err := OpenStore(t.Context(), dir, time.Hour, nil)
+	x, err := OpenIndex(t.Context(), place, time.Hour, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(<-closed, s.Close()); err != nil {
+	if err := errors.Join(<-closed, x.Close()); err != nil {
 		t.Error(err)
 	}
 }

@@ -30,17 +30,17 @@ func (d *daemon) scopeOf(file string) (grapnel.Scope, bool) {
 }
 
 func (d *daemon) storeStats(ctx context.Context) (telemetry.StoreStats, error) {
-	size, err := d.store.Size(ctx)
+	size, err := d.records.Size(ctx)
 	if err != nil {
 		return telemetry.StoreStats{}, err
 	}
-	waiting, err := d.store.Backlog(ctx, d.place.Spool())
+	lag, err := d.records.Lag(ctx)
 	if err != nil {
 		return telemetry.StoreStats{}, err
 	}
-	stats := telemetry.StoreStats{Records: size.Records, Bytes: size.Bytes, SpoolBytes: waiting.Bytes, TakenIn: d.takenIn.Load()}
-	if !waiting.Since.IsZero() {
-		stats.Lag = time.Since(waiting.Since)
+	stats := telemetry.StoreStats{Records: size.Records, Bytes: size.Bytes, Behind: lag.Bytes, Others: d.others.Load()}
+	if !lag.Since.IsZero() {
+		stats.Lag = time.Since(lag.Since)
 	}
 	return stats, nil
 }

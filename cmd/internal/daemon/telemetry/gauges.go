@@ -9,20 +9,19 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// StoreStats describe the state of the store.
+// StoreStats describe the state of the log.
 type StoreStats struct {
-	Records    int64
-	Bytes      int64         // on disk
-	Lag        time.Duration // age of the oldest spool line that is not imported yet; 0 = no such line
-	SpoolBytes int64         // size of the spool that is not imported yet
-	TakenIn    uint64        // Records imported from the spool since the daemon started
+	Records int64
+	Bytes   int64         // on disk
+	Lag     time.Duration // age of the oldest line that the index does not have; 0 = it has all
+	Behind  int64         // bytes of the log that the index does not have
+	Others  uint64        // Records that other processes have appended since the daemon started
 }
 
 // Losses count problems with Records since the daemon started.
 type Losses struct {
 	Failing  bool  // Records cannot be stored at the moment
-	Restored int64 // times that the database was restored after it was removed
-	Rows     int64 // rows of the log that could not be restored
+	Segments int64 // segments of the log that another program removed, replaced or truncated
 	Answers  int64 // replies without a Record
 }
 
@@ -55,10 +54,10 @@ var (
 )
 
 type gaugeDescs struct {
-	records, bytes, lag, spoolBytes, taken *prometheus.Desc
-	failing, restored, rows, answers       *prometheus.Desc
-	jobs, oldest, off, depth               *prometheus.Desc
-	behind, age, away, missed              *prometheus.Desc
+	records, bytes, lag, indexed, others *prometheus.Desc
+	failing, segments, answers           *prometheus.Desc
+	jobs, oldest, off, depth             *prometheus.Desc
+	behind, age, away, missed            *prometheus.Desc
 }
 
 func newGaugeDescs() gaugeDescs {
@@ -66,23 +65,22 @@ func newGaugeDescs() gaugeDescs {
 		return prometheus.NewDesc(name, help, labels, nil)
 	}
 	return gaugeDescs{
-		records:    desc("grapnel_store_records", "Records in the store."),
-		bytes:      desc("grapnel_store_size_bytes", "Size of the store on disk."),
-		lag:        desc("grapnel_spool_intake_lag_seconds", "Age of the oldest line of the spool that is not in the store yet."),
-		spoolBytes: desc("grapnel_spool_pending_bytes", "Bytes of the spool that are not in the store yet."),
-		taken:      desc("grapnel_spool_taken_records_total", "Records that were moved from the spool to the store."),
-		failing:    desc("grapnel_store_failing", "Whether the daemon currently cannot store Records."),
-		restored:   desc("grapnel_store_restores_total", "Times that the database was restored after it was removed, replaced or truncated."),
-		rows:       desc("grapnel_store_lost_rows_total", "Rows of the log that could not be restored, or were missing at the start."),
-		answers:    desc("grapnel_unrecorded_answers_total", "Replies without a Record, because neither the store nor the spool could save one."),
-		jobs:       desc("grapnel_deliveries", "Deliveries in the outbox.", "target", "state"),
-		oldest:     desc("grapnel_delivery_oldest_waiting_seconds", "Age of the oldest pending delivery.", "target"),
-		off:        desc("grapnel_delivery_target_off", "Whether deliveries to a target are disabled because it answered 410 (gone).", "target"),
-		behind:     desc("grapnel_forward_behind_records", "Records that a target of records.forward does not have yet.", "target"),
-		age:        desc("grapnel_forward_lag_seconds", "Age of the oldest Record that a target does not have yet.", "target"),
-		away:       desc("grapnel_forward_failing", "Whether the last attempt to send Records to a target failed.", "target"),
-		missed:     desc("grapnel_forward_missed_records_total", "Records that retention removed before a target had them.", "target"),
-		depth:      desc("grapnel_queue_depth", "Number of items in a queue of the daemon.", "queue"),
+		records:  desc("grapnel_log_records", "Records in the log."),
+		bytes:    desc("grapnel_log_size_bytes", "Size of the log and its index on disk."),
+		lag:      desc("grapnel_index_lag_seconds", "Age of the oldest Record that the index does not have yet."),
+		indexed:  desc("grapnel_index_behind_bytes", "Bytes of the log that the index does not have yet."),
+		others:   desc("grapnel_log_other_records_total", "Records that other processes appended to the log."),
+		failing:  desc("grapnel_log_failing", "Whether the daemon currently cannot store Records."),
+		segments: desc("grapnel_log_lost_segments_total", "Segments of the log that another program removed, replaced or truncated."),
+		answers:  desc("grapnel_unrecorded_answers_total", "Replies without a Record, because none could be saved."),
+		jobs:     desc("grapnel_deliveries", "Deliveries in the outbox.", "target", "state"),
+		oldest:   desc("grapnel_delivery_oldest_waiting_seconds", "Age of the oldest pending delivery.", "target"),
+		off:      desc("grapnel_delivery_target_off", "Whether deliveries to a target are disabled because it answered 410 (gone).", "target"),
+		behind:   desc("grapnel_forward_behind_records", "Records that a target of records.forward does not have yet.", "target"),
+		age:      desc("grapnel_forward_lag_seconds", "Age of the oldest Record that a target does not have yet.", "target"),
+		away:     desc("grapnel_forward_failing", "Whether the last attempt to send Records to a target failed.", "target"),
+		missed:   desc("grapnel_forward_missed_records_total", "Records that retention removed before a target had them.", "target"),
+		depth:    desc("grapnel_queue_depth", "Number of items in a queue of the daemon.", "queue"),
 	}
 }
 
@@ -92,7 +90,7 @@ type gauges struct{ *Metrics }
 // Describe lists all metrics of the collector, so that no other metric can use one of their names.
 func (g *gauges) Describe(ch chan<- *prometheus.Desc) {
 	d := &g.descs
-	for _, desc := range []*prometheus.Desc{d.records, d.bytes, d.lag, d.spoolBytes, d.taken, d.failing, d.restored, d.rows, d.answers, d.jobs, d.oldest, d.off, d.behind, d.age, d.away, d.missed, d.depth} {
+	for _, desc := range []*prometheus.Desc{d.records, d.bytes, d.lag, d.indexed, d.others, d.failing, d.segments, d.answers, d.jobs, d.oldest, d.off, d.behind, d.age, d.away, d.missed, d.depth} {
 		ch <- desc
 	}
 }
@@ -112,7 +110,7 @@ func (g *gauges) Collect(ch chan<- prometheus.Metric) {
 			failing = 1
 		}
 		set(g.descs.failing, failing)
-		for desc, n := range map[*prometheus.Desc]int64{g.descs.restored: l.Restored, g.descs.rows: l.Rows, g.descs.answers: l.Answers} {
+		for desc, n := range map[*prometheus.Desc]int64{g.descs.segments: l.Segments, g.descs.answers: l.Answers} {
 			ch <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(n))
 		}
 	}
@@ -120,8 +118,8 @@ func (g *gauges) Collect(ch chan<- prometheus.Metric) {
 		set(g.descs.records, float64(s.Records))
 		set(g.descs.bytes, float64(s.Bytes))
 		set(g.descs.lag, max(s.Lag, 0).Seconds())
-		set(g.descs.spoolBytes, float64(s.SpoolBytes))
-		ch <- prometheus.MustNewConstMetric(g.descs.taken, prometheus.CounterValue, float64(s.TakenIn))
+		set(g.descs.indexed, float64(s.Behind))
+		ch <- prometheus.MustNewConstMetric(g.descs.others, prometheus.CounterValue, float64(s.Others))
 	}
 	if list, ok := ask(ctx, g.Metrics, "forward", g.opts.Forward); ok {
 		for _, f := range list {

@@ -76,12 +76,12 @@ func some(all map[string]float64) map[string]float64 {
 func busy() *Metrics {
 	m := NewMetrics(MetricsOptions{
 		Version: "1.2.3", Scope: userScope,
-		Losses: func() Losses { return Losses{Failing: true, Restored: 2, Rows: 300, Answers: 4} },
+		Losses: func() Losses { return Losses{Failing: true, Segments: 300, Answers: 4} },
 		Forward: func(context.Context) ([]ForwardStats, error) {
 			return []ForwardStats{{Target: "postgres://db/grapnel", Behind: 12, Lag: 90 * time.Second, Failing: true, Missed: 3}}, nil
 		},
 		Store: func(context.Context) (StoreStats, error) {
-			return StoreStats{Records: 7, Bytes: 4096, Lag: 1500 * time.Millisecond, SpoolBytes: 99, TakenIn: 5}, nil
+			return StoreStats{Records: 7, Bytes: 4096, Lag: 1500 * time.Millisecond, Behind: 99, Others: 5}, nil
 		},
 		Deliver: func(context.Context) (DeliveryStats, error) {
 			return DeliveryStats{Targets: []TargetStats{
@@ -126,18 +126,17 @@ func TestScrape(t *testing.T) {
 		"grapnel_policy_reloads_total":                         {`result="ok"`: 1, `result="failed"`: 1},
 		"grapnel_policy_last_reload_successful":                {},
 		"grapnel_policy_last_reload_success_timestamp_seconds": {"": 1_700_000_000},
-		"grapnel_store_records":                                {"": 7},
-		"grapnel_store_size_bytes":                             {"": 4096},
-		"grapnel_spool_intake_lag_seconds":                     {"": 1.5},
-		"grapnel_spool_pending_bytes":                          {"": 99},
-		"grapnel_spool_taken_records_total":                    {"": 5},
+		"grapnel_log_records":                                  {"": 7},
+		"grapnel_log_size_bytes":                               {"": 4096},
+		"grapnel_index_lag_seconds":                            {"": 1.5},
+		"grapnel_index_behind_bytes":                           {"": 99},
+		"grapnel_log_other_records_total":                      {"": 5},
 		"grapnel_forward_behind_records":                       {`target="postgres://db/grapnel"`: 12},
 		"grapnel_forward_lag_seconds":                          {`target="postgres://db/grapnel"`: 90},
 		"grapnel_forward_failing":                              {`target="postgres://db/grapnel"`: 1},
 		"grapnel_forward_missed_records_total":                 {`target="postgres://db/grapnel"`: 3},
-		"grapnel_store_failing":                                {"": 1},
-		"grapnel_store_restores_total":                         {"": 2},
-		"grapnel_store_lost_rows_total":                        {"": 300},
+		"grapnel_log_failing":                                  {"": 1},
+		"grapnel_log_lost_segments_total":                      {"": 300},
 		"grapnel_unrecorded_answers_total":                     {"": 4},
 		"grapnel_deliveries":                                   {`state="waiting",target="user::team"`: 3, `state="dead",target="user::team"`: 1, `state="delivered",target="file::team"`: 2},
 		"grapnel_delivery_oldest_waiting_seconds":              {`target="user::team"`: 60},
@@ -185,7 +184,7 @@ func TestCountersBeginWithZero(t *testing.T) {
 		t.Errorf("reloads %v, tries %v", got["grapnel_policy_reloads_total"], got["grapnel_delivery_tries_total"])
 	}
 	// A missing part is not shown as 0.
-	for _, name := range []string{"grapnel_store_records", "grapnel_deliveries"} {
+	for _, name := range []string{"grapnel_log_records", "grapnel_deliveries"} {
 		if got[name] != nil {
 			t.Errorf("%s without such a part: %v", name, got[name])
 		}
@@ -367,8 +366,8 @@ func TestBrokenParts(t *testing.T) {
 			}})
 			scrape(t, m)
 			got := scrape(t, m)
-			if got["grapnel_store_records"] != nil {
-				t.Errorf("shown all the same: %v", got["grapnel_store_records"])
+			if got["grapnel_log_records"] != nil {
+				t.Errorf("shown all the same: %v", got["grapnel_log_records"])
 			}
 			if n := values(got, "grapnel_scrape_errors_total")[`part="store"`]; n < 1 {
 				t.Errorf("errors: %v", n)

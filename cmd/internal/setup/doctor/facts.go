@@ -28,7 +28,8 @@ type facts struct {
 	policies []load.Loaded
 	only     string // notice if a managed policy disables all others
 	specs    []grapnel.Spec
-	keep     string // limits of retention; empty = no policy sets any
+	oldLogs  []string // files of logs that this version does not read
+	keep     string   // limits of retention; empty = no policy sets any
 	paused   time.Time
 	off      pause.Off // hooks that a person has switched off
 	offError error

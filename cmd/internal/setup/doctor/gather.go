@@ -24,15 +24,18 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/control"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/forwarding"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/index"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/cmd/internal/setup/install"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/records"
 	"github.com/grapnel-dev/grapnel/cmd/internal/workbench/allow"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/home"
 	"github.com/grapnel-dev/grapnel/internal/installation"
+	"github.com/grapnel-dev/grapnel/internal/journal"
+	"github.com/grapnel-dev/grapnel/internal/late"
 	"github.com/grapnel-dev/grapnel/internal/pause"
 	"github.com/grapnel-dev/grapnel/internal/policy/match"
 	"github.com/grapnel-dev/grapnel/internal/spool"
@@ -43,6 +46,15 @@ import (
 
 // days is how many days of the log are read.
 const days = 7
+
+// oldLogs returns the files of logs that earlier versions wrote: the database of the daemon, and files of the spool.
+func oldLogs(place local.Place) (names []string) {
+	for _, pattern := range []string{filepath.Join(place.State, "store", "grapnel.db"), filepath.Join(place.Spool(), "records*.jsonl")} {
+		found, _ := filepath.Glob(pattern)
+		names = append(names, found...)
+	}
+	return names
+}
 
 // gather collects the facts.
 func gather(ctx context.Context, req *Request) (*facts, error) {
@@ -57,9 +69,10 @@ func gather(ctx context.Context, req *Request) (*facts, error) {
 	if err != nil {
 		return nil, err
 	}
-	if keep := store.LimitsOf(&req.Set); keep != store.DefaultLimits {
+	if keep := late.LimitsOf(&req.Set); keep != journal.DefaultLimits {
 		f.keep = keep.String()
 	}
+	f.oldLogs = oldLogs(req.Place)
 	if pause, ok := pause.Read(req.Place.Pause(), req.Now); ok {
 		f.paused = pause.Until
 	}
@@ -547,8 +560,8 @@ func (g *gatherer) log(ctx context.Context) {
 		byName[f.agents[i].Name] = &f.agents[i]
 	}
 	unknown := map[[2]string]bool{}
-	log := store.Log{Spool: g.Place.Spool(), Store: g.Place.Store()}
-	for k, err := range log.Read(ctx, store.Query{Filter: spool.Filter{Since: f.since}}) {
+	log := records.Log(g.Place)
+	for k, err := range log.Read(ctx, index.Query{Filter: spool.Filter{Since: f.since}}) {
 		switch {
 		case errors.Is(err, spool.ErrTorn):
 			f.torn, f.lastTorn = f.torn+1, err.Error()

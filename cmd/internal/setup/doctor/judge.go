@@ -93,7 +93,13 @@ func judgePolicy(f *facts) []Finding {
 		found = append(found, Finding{ID: "policy.managed", Level: Info, What: strings.TrimPrefix(f.only, "grapnel: "), Why: "root set use_only_managed"})
 	}
 	if f.keep != "" {
-		found = append(found, Finding{ID: "log.retention", Level: Info, What: "the daemon removes the oldest Records above " + f.keep, Why: "a policy sets retention"})
+		found = append(found, Finding{ID: "log.retention", Level: Info, What: "the oldest Records are removed above " + f.keep, Why: "a policy sets retention"})
+	}
+	if len(f.oldLogs) > 0 {
+		found = append(found, Finding{
+			ID: "log.old", Level: Info, Subject: f.oldLogs[0], What: "this version does not read " + printable.Count(len(f.oldLogs), "file") + " of an older one: " + strings.Join(f.oldLogs, ", "),
+			Why: "Records are in spool/journal now, and older ones were not moved", Hint: "keep or remove them",
+		})
 	}
 	if !f.paused.IsZero() {
 		found = append(found, Finding{

@@ -10,12 +10,13 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/control"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/forwarding"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/setup/install"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/records"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/stats"
 	"github.com/grapnel-dev/grapnel/internal/approval"
 	"github.com/grapnel-dev/grapnel/internal/installation"
+	"github.com/grapnel-dev/grapnel/internal/journal"
+	"github.com/grapnel-dev/grapnel/internal/late"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy/load"
@@ -36,7 +37,7 @@ type Status struct {
 	Losses   *spool.Losses       `json:"lost_records,omitempty"`  // replies of the last seven days without a complete Record
 	Daemon   *control.Report     `json:"daemon"`
 	Forward  []forwarding.Report `json:"forward,omitempty"` // targets outside of this machine that get the Records
-	Keep     store.Limits        `json:"retention"`         // limits at which a daemon removes the oldest Records
+	Keep     journal.Limits      `json:"retention"`         // limits above which the oldest Records are removed
 	Warnings []Finding           `json:"warnings"`          // findings of "grapnel doctor" that need an action
 
 	OnlyManaged string `json:"only_managed,omitempty"` // message for the user if a managed policy disables all other policies
@@ -81,7 +82,7 @@ func Glance(ctx context.Context, place local.Place, root string) (*Status, error
 	}
 	s := &Status{
 		Version: f.version, State: place.State, Policies: f.policies, Digest: req.Set.Digest(), OnlyManaged: f.only,
-		Keep: store.LimitsOf(&req.Set), Daemon: control.Describe(place, f.daemon.found, f.daemon.err), Warnings: []Finding{}, Installs: []Install{},
+		Keep: late.LimitsOf(&req.Set), Daemon: control.Describe(place, f.daemon.found, f.daemon.err), Warnings: []Finding{}, Installs: []Install{},
 		Paused: f.paused, Rootless: f.rootless, Forward: f.forward,
 	}
 	if f.losses.Replies > 0 {

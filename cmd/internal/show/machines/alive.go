@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io/fs"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -15,7 +14,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/forwarding"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/index"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/records"
 	"github.com/grapnel-dev/grapnel/internal/installation"
@@ -97,13 +96,7 @@ func look(ctx context.Context, place local.Place) (*Alive, error) {
 			a.add(Agent{Name: list[i].Agent, Version: list[i].AgentVersion})
 		}
 	}
-	log, err := store.OpenReader(place.Store())
-	if errors.Is(err, fs.ErrNotExist) {
-		return a, errors.Join(errs...)
-	}
-	if err != nil {
-		return a, errors.Join(append(errs, err)...)
-	}
+	log := records.Log(place).Open()
 	defer log.Close()
 	for i := range a.Agents {
 		errs = append(errs, a.Agents[i].read(ctx, log))
@@ -122,8 +115,8 @@ func (a *Alive) add(agent Agent) {
 }
 
 // read reads the last event of an agent.
-func (a *Agent) read(ctx context.Context, log *store.Reader) error {
-	query := store.Query{Filter: spool.Filter{Agent: a.Name, Since: time.Now().Add(-7 * 24 * time.Hour)}, Limit: 1}
+func (a *Agent) read(ctx context.Context, log *index.Reader) error {
+	query := index.Query{Filter: spool.Filter{Agent: a.Name, Since: time.Now().Add(-7 * 24 * time.Hour)}, Limit: 1}
 	for row, err := range log.Records(ctx, query) {
 		if err != nil {
 			return err

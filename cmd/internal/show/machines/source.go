@@ -12,8 +12,8 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/backend/postgres"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/index"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/queue"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/stats"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/web"
 	"github.com/grapnel-dev/grapnel/internal/spool"
@@ -37,9 +37,9 @@ const (
 var errElsewhere = errors.New("only the machine itself knows this: run \"grapnel ui\" there")
 
 // Records yields the rows of a query. Text matches words and parts of words.
-func (s Source) Records(ctx context.Context, q store.Query) iter.Seq2[store.Row, error] {
+func (s Source) Records(ctx context.Context, q index.Query) iter.Seq2[index.Row, error] {
 	want := queryOf(&q)
-	return func(yield func(store.Row, error) bool) {
+	return func(yield func(index.Row, error) bool) {
 		for left := q.Limit; ; {
 			want.Limit = pageRows
 			if q.Limit > 0 {
@@ -47,7 +47,7 @@ func (s Source) Records(ctx context.Context, q store.Query) iter.Seq2[store.Row,
 			}
 			rows, err := s.DB.Records(ctx, want)
 			if err != nil {
-				yield(store.Row{}, err)
+				yield(index.Row{}, err)
 				return
 			}
 			for i := range rows {
@@ -68,7 +68,7 @@ func (s Source) Records(ctx context.Context, q store.Query) iter.Seq2[store.Row,
 	}
 }
 
-func queryOf(q *store.Query) postgres.Query {
+func queryOf(q *index.Query) postgres.Query {
 	out := postgres.Query{
 		Machine: q.Machine, Agent: q.Agent, Session: q.Session, ID: q.ID, Hook: q.Hook, Would: q.Would, Since: q.Since,
 		Words: strings.Fields(strings.NewReplacer(`"`, " ", "*", " ").Replace(q.Text)), After: q.After, Before: q.Before, Oldest: q.Oldest,
@@ -85,8 +85,8 @@ func queryOf(q *store.Query) postgres.Query {
 	return out
 }
 
-func rowOf(r *postgres.Row, lean bool) (store.Row, error) {
-	row := store.Row{Seq: r.Num, Line: r.Record}
+func rowOf(r *postgres.Row, lean bool) (index.Row, error) {
+	row := index.Row{Seq: r.Num, Line: r.Record}
 	err := json.Unmarshal(r.Record, &row.Entry)
 	if lean {
 		row.Input = nil
@@ -97,9 +97,14 @@ func rowOf(r *postgres.Row, lean bool) (store.Row, error) {
 	return row, err
 }
 
+// Back returns the row that is n rows before another.
+func (Source) Back(_ context.Context, before int64, n int) (int64, error) {
+	return max(0, before-1-int64(n)), nil
+}
+
 // Subscribe signals new rows.
-func (s Source) Subscribe(ctx context.Context) <-chan store.Live {
-	out := make(chan store.Live)
+func (s Source) Subscribe(ctx context.Context) <-chan index.Live {
+	out := make(chan index.Live)
 	go func() {
 		defer close(out)
 		last, _ := s.DB.Newest(ctx) // after an error the first look signals
@@ -117,7 +122,7 @@ func (s Source) Subscribe(ctx context.Context) <-chan store.Live {
 			}
 			last = n
 			select {
-			case out <- store.Live{Row: store.Row{Seq: n}}:
+			case out <- index.Live{Row: index.Row{Seq: n}}:
 			case <-ctx.Done():
 				return
 			}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/index"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
@@ -21,7 +21,7 @@ const Last = "last"
 
 // FindID returns the ID of the only Record of a log whose ID begins with a prefix, or of the newest
 // Record of an agent's event for [Last]. An ID that is complete is never ambiguous.
-func FindID(ctx context.Context, log store.Log, prefix string) (string, error) {
+func FindID(ctx context.Context, log index.Log, prefix string) (string, error) {
 	if prefix == Last {
 		return newest(ctx, log)
 	}
@@ -43,9 +43,9 @@ func FindID(ctx context.Context, log store.Log, prefix string) (string, error) {
 }
 
 // newest returns the ID of the newest Record of an agent's event.
-func newest(ctx context.Context, log store.Log) (id string, err error) {
+func newest(ctx context.Context, log index.Log) (id string, err error) {
 	for _, since := range []time.Time{time.Now().Add(-24 * time.Hour), {}} { // in most cases it is recent
-		for k, err := range log.Read(ctx, store.Query{Filter: spool.Filter{Since: since}, Lean: true}) {
+		for k, err := range log.Read(ctx, index.Query{Filter: spool.Filter{Since: since}, Lean: true}) {
 			if err == nil && !k.Late && !strings.HasPrefix(string(k.Entry.Record.Event), Own) {
 				id = k.ID
 			}

@@ -3,16 +3,17 @@ package records
 import (
 	"errors"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/internal/journal"
+	"github.com/grapnel-dev/grapnel/internal/late"
 	"github.com/grapnel-dev/grapnel/local"
 )
 
 // Limits returns the limits of retention that the policies of a place set. It returns an error if
 // one of these policies cannot be read.
-func Limits(place local.Place) (store.Limits, error) {
+func Limits(place local.Place) (journal.Limits, error) {
 	set := place.Settings()
 	if set.Records.Unknown {
-		return store.DefaultLimits, errors.New("the limits of retention are unknown, because a policy cannot be read")
+		return journal.DefaultLimits, errors.New("the limits of retention are unknown, because a policy cannot be read")
 	}
-	return store.LimitsOf(&set), nil
+	return late.LimitsOf(&set), nil
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/index"
 	"github.com/grapnel-dev/grapnel/cmd/internal/setup/install"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
 	"github.com/grapnel-dev/grapnel/cmd/internal/workbench/format"
@@ -65,7 +65,7 @@ type line struct {
 }
 
 // Check returns an error if the flags are invalid.
-func (r *Recorder) Check(query store.Query) error {
+func (r *Recorder) Check(query index.Query) error {
 	stdout := r.Output == format.Stdin
 	switch {
 	case r.Last < 0:
@@ -83,7 +83,7 @@ func (r *Recorder) Check(query store.Query) error {
 }
 
 // Run makes tests from Records and writes them.
-func (r *Recorder) Run(ctx context.Context, query store.Query) error {
+func (r *Recorder) Run(ctx context.Context, query index.Query) error {
 	if err := r.open(); err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func (r *Recorder) scope(policy string) grapnel.Scope {
 }
 
 // past makes tests from stored Records.
-func (r *Recorder) past(ctx context.Context, query store.Query) error {
+func (r *Recorder) past(ctx context.Context, query index.Query) error {
 	if r.Record != "" && len(r.Files) == 0 {
 		id, err := FindID(ctx, Log(r.Place), r.Record)
 		if err != nil {
@@ -217,7 +217,7 @@ func (r *Recorder) past(ctx context.Context, query store.Query) error {
 }
 
 // live makes tests from new Records.
-func (r *Recorder) live(ctx context.Context, query store.Query) error {
+func (r *Recorder) live(ctx context.Context, query index.Query) error {
 	if query.Since.IsZero() {
 		query.Since = time.Now()
 	}

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/index"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
 	"github.com/grapnel-dev/grapnel/internal/replay"
 	"github.com/grapnel-dev/grapnel/internal/spool"
@@ -89,7 +89,7 @@ func (r *Source) Open(ctx context.Context) (records iter.Seq2[replay.Record, err
 
 // ofLog reads the log of the place.
 func (r *Source) ofLog(ctx context.Context) iter.Seq2[replay.Record, error] {
-	log, query := Log(r.Place), store.Query{Filter: r.Filter, Text: r.Text}
+	log, query := Log(r.Place), index.Query{Filter: r.Filter, Text: r.Text}
 	return func(yield func(replay.Record, error) bool) {
 		left := r.leftOut(ctx, log, query)
 		var first time.Time
@@ -125,7 +125,7 @@ func (r *Source) ofLog(ctx context.Context) iter.Seq2[replay.Record, error] {
 }
 
 // leftOut returns how many Records come before the newest ones that are wanted.
-func (r *Source) leftOut(ctx context.Context, log store.Log, query store.Query) int {
+func (r *Source) leftOut(ctx context.Context, log index.Log, query index.Query) int {
 	if r.Last == 0 {
 		return 0
 	}
@@ -326,6 +326,6 @@ func (r *Source) erase() {
 }
 
 // Log returns the log of a place.
-func Log(place local.Place) store.Log {
-	return store.Log{Spool: place.Spool(), Store: place.Store()}
+func Log(place local.Place) index.Log {
+	return index.Log{Spool: place.Spool(), Index: place.Index()}
 }

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/index"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/recordview"
 	"github.com/grapnel-dev/grapnel/internal/wording"
@@ -30,13 +30,13 @@ const (
 
 // A row is a Record in a list.
 type row struct {
-	*store.Row
+	*index.Row
 	Word, About string
 	Host        string   // only among the Records of many machines
 	By          []string // hooks that decided or failed
 }
 
-func (s *Site) newRow(r *store.Row) row {
+func (s *Site) newRow(r *index.Row) row {
 	out := row{Row: r, Word: recordview.Word(&r.Entry), About: printable.Line(recordview.About(&r.Entry, maxAbout))}
 	for i := range r.Hooks {
 		switch h := &r.Hooks[i]; recordview.DidOf(h) {
@@ -63,7 +63,7 @@ func (s *Site) newRow(r *store.Row) row {
 }
 
 // read calls add for each Record of a query.
-func (s *Site) read(ctx context.Context, q store.Query, add func(r *store.Row)) error {
+func (s *Site) read(ctx context.Context, q index.Query, add func(r *index.Row)) error {
 	for r, err := range s.Source.Records(ctx, q) {
 		if err != nil && r.Line == nil { // otherwise only the event cannot be read
 			return err
@@ -83,21 +83,24 @@ type list struct {
 }
 
 // list reads the Records of a query. words are the parameters of the page.
-func (s *Site) list(ctx context.Context, q store.Query, words url.Values) (*list, error) {
+func (s *Site) list(ctx context.Context, q index.Query, words url.Values) (*list, error) {
 	l := &list{Live: q.Before == 0}
-	err := s.read(ctx, store.Query{Limit: 1, Lean: true}, func(r *store.Row) { l.Newest = r.Seq })
+	err := s.read(ctx, index.Query{Limit: 1, Lean: true}, func(r *index.Row) { l.Newest = r.Seq })
 	if q.Before == 0 || q.Before > l.Newest {
 		q.Before = l.Newest + 1
 	}
-	q.After, q.Limit = max(0, q.Before-1-maxSearch), perPage
+	q.Limit = perPage
+	if err == nil {
+		q.After, err = s.Source.Back(ctx, q.Before, maxSearch)
+	}
 	next := q.After + 1
 	if err == nil {
-		err = s.read(ctx, q, func(r *store.Row) { l.Rows = append(l.Rows, s.newRow(r)) })
+		err = s.read(ctx, q, func(r *index.Row) { l.Rows = append(l.Rows, s.newRow(r)) })
 	}
 	if len(l.Rows) == perPage {
 		next = l.Rows[perPage-1].Seq
 	} else {
-		l.Searched = int(q.Before - next)
+		l.Searched = maxSearch
 	}
 	if next > 1 {
 		l.Older = older(words, next)
@@ -117,7 +120,7 @@ func older(words url.Values, before int64) string {
 }
 
 // query returns the query that the parameters of a page describe. Empty parameters are ignored.
-func query(words url.Values) (q store.Query, err error) {
+func query(words url.Values) (q index.Query, err error) {
 	for name, values := range words {
 		words[name] = slices.DeleteFunc(values, func(v string) bool { return strings.TrimSpace(v) == "" })
 	}
@@ -131,7 +134,7 @@ func query(words url.Values) (q store.Query, err error) {
 		}
 	}
 	if q.Text != "" {
-		err = store.ValidText(q.Text)
+		err = index.ValidText(q.Text)
 	}
 	return q, err
 }
@@ -156,7 +159,7 @@ func (s *Site) stream(w http.ResponseWriter, r *http.Request) {
 	var seen int64 // the last row that is stored for certain
 	for {
 		n, text := 0, ": new Records\n\n"
-		err := s.read(ctx, q, func(r *store.Row) {
+		err := s.read(ctx, q, func(r *index.Row) {
 			var html strings.Builder
 			if pages()["events"].ExecuteTemplate(&html, "row", s.newRow(r)) == nil {
 				text += fmt.Sprintf("id: %d\ndata: %s\n\n", r.Seq, strings.Join(strings.Fields(html.String()), " "))
@@ -188,7 +191,7 @@ func startStream(w http.ResponseWriter) (send func(text string) bool) {
 
 // wait returns true when the time is due or Records were stored, and false when the stream ends. It
 // sets seen to the last of these Records.
-func (s *Site) wait(ctx context.Context, due <-chan time.Time, live <-chan store.Live, seen *int64) bool {
+func (s *Site) wait(ctx context.Context, due <-chan time.Time, live <-chan index.Live, seen *int64) bool {
 	select {
 	case <-ctx.Done():
 		return false

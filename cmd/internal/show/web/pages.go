@@ -16,8 +16,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/index"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/queue"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/records"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/recordview"
@@ -126,7 +126,7 @@ func (s *Site) sessions(w http.ResponseWriter, r *http.Request) {
 	q, err := query(words)
 	seen, n := map[[2]string]*session{}, 0
 	if err == nil {
-		err = s.read(r.Context(), store.Query{Before: q.Before, Limit: sessionMax, Lean: true}, func(r *store.Row) {
+		err = s.read(r.Context(), index.Query{Before: q.Before, Limit: sessionMax, Lean: true}, func(r *index.Row) {
 			key := [2]string{r.Agent, r.Session}
 			if seen[key] == nil {
 				seen[key] = &session{Agent: r.Agent, ID: r.Session}
@@ -158,7 +158,7 @@ func (s *Site) session(w http.ResponseWriter, r *http.Request) {
 		Older  string
 	}
 	q.Limit = perPage
-	err = s.read(r.Context(), q, func(r *store.Row) {
+	err = s.read(r.Context(), q, func(r *index.Row) {
 		data.add(s.newRow(r))
 		data.Dir = cmp.Or(data.Dir, recordview.NewItem(&r.Entry).Dir)
 	})
@@ -175,12 +175,12 @@ func (s *Site) record(w http.ResponseWriter, r *http.Request) {
 	var data struct {
 		*recordview.Item
 		Word        string
-		Late        []*store.Row
+		Late        []*index.Row
 		Deliveries  []delivery.Job
 		Explanation Explanation
 		Unexplained string
 	}
-	err := s.read(ctx, store.Query{ID: id, Oldest: true}, func(r *store.Row) {
+	err := s.read(ctx, index.Query{ID: id, Oldest: true}, func(r *index.Row) {
 		if r.Late && data.Item != nil {
 			data.Late = append(data.Late, r)
 			return
@@ -252,7 +252,7 @@ func (s *Site) overview(w http.ResponseWriter, r *http.Request) {
 	data.Machines, errs[0] = s.Source.Machines(ctx)
 	data.summary, errs[1] = s.summary(ctx)
 	targets, errs[2] = s.Source.Targets(ctx)
-	stopped, errs[3] = s.list(ctx, store.Query{Filter: spool.Filter{Decisions: []grapnel.Decision{grapnel.Ask, grapnel.Block}}}, nil)
+	stopped, errs[3] = s.list(ctx, index.Query{Filter: spool.Filter{Decisions: []grapnel.Decision{grapnel.Ask, grapnel.Block}}}, nil)
 	data.Many = s.Inbox == nil
 	for i := range data.Machines {
 		if len(data.Machines[i].Problems) > 0 {
@@ -304,7 +304,7 @@ func (s *Site) policy(w http.ResponseWriter, r *http.Request) {
 		Days   int
 	}
 	var errs [3]error
-	errs[0] = s.read(ctx, store.Query{Limit: perPage}, func(r *store.Row) {
+	errs[0] = s.read(ctx, index.Query{Limit: perPage}, func(r *index.Row) {
 		if dir := recordview.NewItem(&r.Entry).Dir; dir != "" && !slices.Contains(data.Dirs, dir) {
 			data.Dirs = append(data.Dirs, dir)
 		}

@@ -6,19 +6,20 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/index"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/queue"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/stats"
 	"github.com/grapnel-dev/grapnel/cmd/internal/workbench/hooks"
 	"github.com/grapnel-dev/grapnel/policy/load"
 )
 
-// A Source is everything that the pages read and change. A [store.Store] has the first
+// A Source is everything that the pages read and change. An [index.Index] has the first
 // methods and a [queue.Queue] the methods for deliveries, so the Source of one machine embeds both. All methods must be safe for concurrent
 // use.
 type Source interface {
-	Records(ctx context.Context, q store.Query) iter.Seq2[store.Row, error]
-	Subscribe(ctx context.Context) <-chan store.Live // signals new Records; the pages read them with Records
+	Records(ctx context.Context, q index.Query) iter.Seq2[index.Row, error]
+	Back(ctx context.Context, before int64, n int) (int64, error) // the row that is n rows before another; 0 = the first
+	Subscribe(ctx context.Context) <-chan index.Live              // signals new Records; the pages read them with Records
 	Totals(ctx context.Context, since time.Time) (stats.Totals, error)
 	Deliveries(ctx context.Context, q queue.Query) ([]delivery.Job, error)
 	Targets(ctx context.Context) ([]queue.Target, error)

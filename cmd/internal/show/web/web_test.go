@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -23,21 +24,22 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/index"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/queue"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/stats"
 	"github.com/grapnel-dev/grapnel/cmd/internal/workbench/allow"
 	"github.com/grapnel-dev/grapnel/cmd/internal/workbench/hooks"
 	"github.com/grapnel-dev/grapnel/internal/approval"
+	"github.com/grapnel-dev/grapnel/internal/journal"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/policy/load"
 )
 
 const hostile = `"><script>alert(1)</script><img src=x onerror=alert(2)>`
 
-// testSource is a store and a queue, and fixed answers for the rest.
+// testSource is a log and a queue, and fixed answers for the rest.
 type testSource struct {
-	*store.Store
+	*index.Index
 	*queue.Queue
 }
 
@@ -111,10 +113,10 @@ func (c *clock) add(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// fixture is a Site, its store and its queue.
+// fixture is a Site, its log and its queue.
 type fixture struct {
 	*Site
-	store *store.Store
+	log   *index.Index
 	queue *queue.Queue
 	inbox testInbox
 	clock *clock
@@ -124,17 +126,36 @@ type fixture struct {
 // open returns a Site that listens, with a number of Records.
 func open(t *testing.T, records int) *fixture {
 	t.Helper()
-	s, err := store.Open(filepath.Join(t.TempDir(), "store"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	f := &fixture{store: s, inbox: testInbox{approval.Store(filepath.Join(t.TempDir(), "approvals"))}, clock: &clock{now: time.Now()}}
+	f := &fixture{log: follow(t), inbox: testInbox{approval.Store(filepath.Join(t.TempDir(), "approvals"))}, clock: &clock{now: time.Now()}}
 	for i := range records {
 		f.put(t, i, "rm -rf build "+hostile)
 	}
 	f.start(t, filepath.Join(t.TempDir(), "ui.json"))
 	return f
+}
+
+// follow returns an Index that runs.
+func follow(t *testing.T) *index.Index {
+	t.Helper()
+	dir := t.TempDir()
+	log := index.Log{Spool: filepath.Join(dir, "spool"), Index: filepath.Join(dir, "index")}
+	if err := os.MkdirAll(log.Spool, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	x, err := log.Keep(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- x.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := errors.Join(<-ended, x.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return x
 }
 
 // start makes a Site with a file, and lets it listen.
@@ -147,7 +168,7 @@ func (f *fixture) start(t *testing.T, file string) {
 	}
 	t.Cleanup(func() { _ = q.Close() })
 	f.queue = q
-	f.Site = New(Options{Source: testSource{f.store, f.queue}, Inbox: f.inbox, File: file, Stopping: stopping, Log: slog.New(slog.DiscardHandler), Now: f.clock.Now})
+	f.Site = New(Options{Source: testSource{f.log, f.queue}, Inbox: f.inbox, File: file, Stopping: stopping, Log: slog.New(slog.DiscardHandler), Now: f.clock.Now})
 	t.Cleanup(func() {
 		close(stopping)
 		if err := f.Shutdown(context.Background()); err != nil {
@@ -183,9 +204,26 @@ func (f *fixture) put(t *testing.T, i int, command string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := f.store.Put(t.Context(), store.Item{Line: line}); err != nil {
+	w := journal.Writer{Dir: filepath.Join(f.log.Spool, spool.JournalDir)}
+	if _, err := w.Append(line); err != nil {
 		t.Fatal(err)
 	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f.log.Appended()
+}
+
+// rows returns the numbers of the Records, oldest first.
+func (f *fixture) rows(t *testing.T) (rows []int64) {
+	t.Helper()
+	for row, err := range f.log.Records(t.Context(), index.Query{Oldest: true, Lean: true}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, row.Seq)
+	}
+	return rows
 }
 
 // browser returns a client that is logged in.
@@ -317,18 +355,13 @@ func TestPortTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	s, err := store.Open(filepath.Join(t.TempDir(), "store"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
 	port := taken.Addr().(*net.TCPAddr).Port
 	file := filepath.Join(t.TempDir(), "ui.json")
 	since := time.Now().UTC().Format(time.RFC3339)
 	if err := os.WriteFile(file, fmt.Appendf(nil, `{"port":%d,"browsers":[{"cookie":"x","since":%q}]}`, port, since), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f := &fixture{store: s, inbox: testInbox{approval.Store(t.TempDir())}, clock: &clock{now: time.Now()}}
+	f := &fixture{log: follow(t), inbox: testInbox{approval.Store(t.TempDir())}, clock: &clock{now: time.Now()}}
 	f.start(t, file)
 	now, known := f.logins.port()
 	if now == port || known || !strings.HasSuffix(f.base, fmt.Sprint(":", now)) {
@@ -449,8 +482,9 @@ func TestFilters(t *testing.T) {
 	t.Parallel()
 	f := open(t, 120)
 	c := f.login(t)
+	rows := f.rows(t)
 	for query, want := range map[string]int{
-		"": perPage, "?before=71": perPage, "?before=21": 20, "?decision=block": 12, "?agent=codex": 0, "?session=session-1": 40, "?hook=guard": 12, "?text=build": perPage, "?text=zzz": 0,
+		"": perPage, fmt.Sprint("?before=", rows[70]): perPage, fmt.Sprint("?before=", rows[20]): 20, "?decision=block": 12, "?agent=codex": 0, "?session=session-1": 40, "?hook=guard": 12, "?text=build": perPage, "?text=zzz": 0,
 		"?event=tool.after": 0, "?event=tool.before&decision=block&since=1h": 12, "?since=1s": 0, "?would=1": 0, "?decision=&agent=&text=": perPage,
 	} {
 		got, body := get(t, c, f.base+"/events"+query)
@@ -466,7 +500,8 @@ func TestStream(t *testing.T) {
 	t.Parallel()
 	f := open(t, 3)
 	c := f.login(t)
-	resp := send(t, c, http.MethodGet, f.base+"/events/stream?after=3&text=wanted", "")
+	third := f.rows(t)[2]
+	resp := send(t, c, http.MethodGet, fmt.Sprintf("%s/events/stream?after=%d&text=wanted", f.base, third), "")
 	defer resp.Body.Close()
 	lines := bufio.NewScanner(resp.Body)
 	next := func(lines *bufio.Scanner, prefix string) string {
@@ -482,13 +517,15 @@ func TestStream(t *testing.T) {
 	next(lines, ": new Records")
 	f.put(t, 3, "other")
 	f.put(t, 4, "wanted <script>")
-	if id, row := next(lines, "id: "), next(lines, "data: "); id != "5" || !strings.HasPrefix(row, `<li data-seq="5">`) || !strings.Contains(row, "wanted &lt;script&gt;") {
+	rows := f.rows(t)
+	fourth, fifth := fmt.Sprint(rows[3]), fmt.Sprint(rows[4])
+	if id, row := next(lines, "id: "), next(lines, "data: "); id != fifth || !strings.HasPrefix(row, `<li data-seq="`+fifth+`">`) || !strings.Contains(row, "wanted &lt;script&gt;") {
 		t.Errorf("the stream has %s: %s", id, row)
 	}
-	again := send(t, c, http.MethodGet, f.base+"/events/stream?after=0", "", "Last-Event-ID", "3")
+	again := send(t, c, http.MethodGet, f.base+"/events/stream?after=0", "", "Last-Event-ID", fmt.Sprint(third))
 	defer again.Body.Close()
 	lines = bufio.NewScanner(again.Body)
-	if first, second := next(lines, "id: "), next(lines, "id: "); first != "4" || second != "5" {
+	if first, second := next(lines, "id: "), next(lines, "id: "); first != fourth || second != fifth {
 		t.Errorf("the resumed stream begins with %s, %s", first, second)
 	}
 	for _, query := range []string{"", "?after=x", "?after=1&since=x"} {

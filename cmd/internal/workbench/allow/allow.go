@@ -12,7 +12,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/index"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/records"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/recordview"
@@ -63,18 +63,18 @@ func Find(ctx context.Context, place local.Place, id string) (*Call, error) {
 	if c, err := pending(place, id); c != nil || err != nil {
 		return c, err
 	}
-	query := store.Query{Filter: spool.Filter{Events: approval.Kinds(), Decisions: []grapnel.Decision{grapnel.Ask, grapnel.Block}}}
+	query := index.Query{Filter: spool.Filter{Events: approval.Kinds(), Decisions: []grapnel.Decision{grapnel.Ask, grapnel.Block}}}
 	last := id == "last"
 	if last {
 		query.Since = time.Now().Add(-recent)
 	}
-	var found []store.Kept
+	var found []index.Kept
 	for k, err := range records.Log(place).Read(ctx, query) {
 		switch {
 		case err != nil || k.Late:
 		case last:
 			found = append(found, k)
-			found = slices.DeleteFunc(found, func(e store.Kept) bool { return k.Time.Sub(e.Time) > together })
+			found = slices.DeleteFunc(found, func(e index.Kept) bool { return k.Time.Sub(e.Time) > together })
 		case strings.HasPrefix(k.ID, id):
 			found = append(found, k)
 		}

@@ -117,7 +117,7 @@ func (u user) asked(tool string, input any, hooks ...string) *spool.Entry {
 		u.Fatal(err)
 	}
 	e := &spool.Entry{}
-	if err := json.Unmarshal(line.Text, e); err != nil {
+	if err := json.Unmarshal(line, e); err != nil {
 		u.Fatal(err)
 	}
 	return e

@@ -88,7 +88,7 @@ func TestAllIsShown(t *testing.T) {
 			line, err := sp.Line(&rec)
 			var e spool.Entry
 			if err == nil {
-				err = json.Unmarshal(line.Text, &e)
+				err = json.Unmarshal(line, &e)
 			}
 			if err != nil {
 				t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/index"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/records"
 	"github.com/grapnel-dev/grapnel/internal/approval"
@@ -38,7 +38,7 @@ func Record(g *approval.Grant) grapnel.Record {
 // that a grant let pass since a time. The zero time is the beginning of the log; if retention has
 // removed that (removed), the calls of the first day are left out, since their grants may be older.
 func Unlogged(ctx context.Context, place local.Place, since time.Time, removed bool) ([]string, error) {
-	query := store.Query{Lean: true}
+	query := index.Query{Lean: true}
 	if !since.IsZero() {
 		query.Since = since.Add(-approval.Max)
 	}

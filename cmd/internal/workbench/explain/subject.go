@@ -8,7 +8,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/index"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/records"
 	"github.com/grapnel-dev/grapnel/dialect"
@@ -29,12 +29,12 @@ func NewSubject(got dialect.Received) *Subject {
 }
 
 // RecordedSubject returns the Subject of the Record whose ID begins with a prefix.
-func RecordedSubject(ctx context.Context, log store.Log, prefix string) (*Subject, error) {
+func RecordedSubject(ctx context.Context, log index.Log, prefix string) (*Subject, error) {
 	id, err := records.FindID(ctx, log, prefix)
 	if err != nil {
 		return nil, err
 	}
-	for k, err := range log.Read(ctx, store.Query{ID: id}) {
+	for k, err := range log.Read(ctx, index.Query{ID: id}) {
 		if err != nil || k.Late {
 			continue
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/charmbracelet/colorprofile"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/index"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/records"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/recordview"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/watch"
@@ -22,7 +22,7 @@ import (
 )
 
 // Run shows events on a terminal until the user quits.
-func Run(ctx context.Context, place local.Place, query store.Query, opts watch.Options, in io.Reader, out *os.File) error {
+func Run(ctx context.Context, place local.Place, query index.Query, opts watch.Options, in io.Reader, out *os.File) error {
 	ctx, cancel := context.WithCancel(ctx)
 	profile := colorprofile.ANSI // the view has only these colors, so no terminal is asked for more
 	if os.Getenv("NO_COLOR") != "" {
@@ -51,7 +51,7 @@ type entry struct {
 
 // followItems reads a log until ctx ends. If the receiver is not ready, it waits, and the log keeps
 // the Records.
-func followItems(ctx context.Context, log store.Log, query store.Query, to chan<- entry) {
+func followItems(ctx context.Context, log index.Log, query index.Query, to chan<- entry) {
 	for k, err := range log.Follow(ctx, query) {
 		next := entry{err: err}
 		if err == nil {

@@ -1,0 +1,195 @@
+package index
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/database"
+	"github.com/grapnel-dev/grapnel/cmd/internal/show/stats"
+	"github.com/grapnel-dev/grapnel/internal/spool"
+)
+
+// tables are all tables with rows of Records.
+var tables = []string{"record", "again", "ran", "hook", "words", "summary"}
+
+// batch adds the next lines of a log to the index. It reports whether there may be more. The lines and the
+// position after them are one commit. The lines are flushed before: after a power cut, the index must not have
+// lines that the journal has lost.
+func (x *Index) batch(ctx context.Context, log *spool.Log) (more bool, err error) {
+	var after int64
+	err = x.file.Write(ctx, func(tx *database.Tx) error {
+		u := update{Tx: tx, x: x, log: log}
+		old, err := u.begin()
+		if err != nil {
+			return err
+		}
+		after, more, err = u.next()
+		more = more || old
+		return err
+	})
+	if err != nil {
+		x.committed = -1
+		return false, fmt.Errorf("cannot update the index: %w", err)
+	}
+	x.committed, x.changed = after, false
+	x.reached.Store(after)
+	return more, nil
+}
+
+// update is one change of the index.
+type update struct {
+	*database.Tx
+	x   *Index
+	log *spool.Log
+	at  int64
+	key string
+}
+
+// begin reads the position. It removes all rows if they are not of this log, and rows of removed segments. It
+// reports whether there may be more of them.
+func (u *update) begin() (more bool, err error) {
+	if _, err := u.Row("SELECT seq, key FROM position", nil, &u.at, &u.key); err != nil {
+		return false, err
+	}
+	same, err := fits(u.log, u.at, u.key)
+	if err != nil {
+		return false, err
+	}
+	if !same || u.x.changed {
+		u.x.opts.Note(fmt.Errorf("%s has the index of another log: making it again", u.x.Log.Index))
+		for _, table := range tables {
+			if err := u.Run("DELETE FROM " + table); err != nil {
+				return false, err
+			}
+		}
+		u.at, u.key = 0, ""
+	}
+	if u.at == 0 || u.at != u.x.committed { // it is another index
+		u.x.hooks = map[[2]string]int64{}
+		if err := u.x.counts.resume(u.Tx, u.x.Reader); err != nil {
+			return false, err
+		}
+	}
+	return u.forget()
+}
+
+// forgetRows is how many rows of removed segments are removed in one commit, so that it stays short.
+const forgetRows = 2048
+
+// forget removes rows of segments that retention has removed.
+func (u *update) forget() (more bool, err error) {
+	base, err := base(u.log)
+	if err != nil {
+		return false, err
+	}
+	var last, n int64
+	if _, err := u.Row("SELECT coalesce(max(seq), 0), count(*) FROM (SELECT seq FROM record WHERE seq < ? ORDER BY seq LIMIT ?)", []any{base, forgetRows}, &last, &n); err != nil || n == 0 {
+		return false, err
+	}
+	if u.x.counts.first <= last {
+		u.x.counts = summarizer{counter: stats.NewCounter(time.Time{})}
+	}
+	for _, query := range []string{
+		"DELETE FROM again WHERE id IN (SELECT id FROM record WHERE seq <= ? AND late = 0)",
+		"DELETE FROM words WHERE rowid IN (SELECT seq FROM record WHERE seq <= ?)",
+		"DELETE FROM ran WHERE seq <= ?",
+		"DELETE FROM summary WHERE first <= ?",
+		"DELETE FROM record WHERE seq <= ?",
+	} {
+		if err := u.Run(query, last); err != nil {
+			return false, err
+		}
+	}
+	return n == forgetRows, nil
+}
+
+// next adds the next lines.
+func (u *update) next() (after int64, more bool, err error) {
+	var flushed *spool.LogFile
+	n, size := 0, 0
+	for line, err := range u.log.From(u.at) {
+		if err != nil {
+			return 0, false, err
+		}
+		if flushed == nil || flushed.Number != line.File.Number {
+			flushed = line.File
+			if err := flushed.Flush(); err != nil {
+				return 0, false, err
+			}
+		}
+		u.at, u.key = line.At, flushed.Key()
+		if line.Text == nil {
+			continue
+		}
+		if err := u.add(&line); err != nil {
+			return 0, false, err
+		}
+		n, size = n+1, size+len(line.Text)
+		if more = n >= batchLines || size >= batchBytes; more {
+			break
+		}
+	}
+	return u.at, more, u.Run("UPDATE position SET seq = ?, key = ?", u.at, u.key)
+}
+
+// add adds a line, unless its event has a Record with this decision.
+func (u *update) add(line *spool.Line) error {
+	e := &line.Entry
+	torn := ""
+	if line.Torn != nil {
+		torn = e.Error
+	}
+	n, err := u.Change(`INSERT INTO record(seq, size, id, late, digest, sum, time, agent, session, event, decision, would, torn)
+		VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING`,
+		line.At, line.End-line.Begin, e.ID, e.Late, digestOf(e, line.Text), sumOf(line.Text), database.Stamp(e.Time), e.Agent, e.Session, string(e.Event),
+		int64(e.Decision), int64(e.Would), torn)
+	switch {
+	case err != nil:
+		return err
+	case n > 0:
+		return u.detail(line)
+	case e.Late:
+		return nil // it was the same line
+	}
+	return u.Run("INSERT INTO again(seq, id) SELECT ?, id FROM record WHERE id = ? AND late = 0 AND decision = ? AND sum <> ?", line.At, e.ID, int64(e.Decision), sumOf(line.Text))
+}
+
+// detail adds the hooks, the words and the counts of a line.
+func (u *update) detail(line *spool.Line) error {
+	for i := range line.Entry.Hooks {
+		run := &line.Entry.Hooks[i]
+		num, err := u.hook(run.Name, run.Source)
+		if err == nil {
+			err = u.Run("INSERT INTO ran(hook, seq) VALUES (?,?) ON CONFLICT DO NOTHING", num, line.At)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	words, err := wordsOf(line, u.x.Spool)
+	if err == nil {
+		err = u.Run("INSERT INTO words(rowid, text) VALUES (?,?)", line.At, words)
+	}
+	if err != nil {
+		return err
+	}
+	u.x.counts.add(u.x.Reader, line)
+	return u.x.counts.store(u.Tx)
+}
+
+// hook returns the number of a hook.
+func (u *update) hook(name, source string) (num int64, err error) {
+	key := [2]string{name, source}
+	if num, known := u.x.hooks[key]; known {
+		return num, nil
+	}
+	if err := u.Run("INSERT INTO hook(name, source) VALUES (?,?) ON CONFLICT DO NOTHING", name, source); err != nil {
+		return 0, err
+	}
+	if _, err := u.Row("SELECT num FROM hook WHERE name = ? AND source = ?", []any{name, source}, &num); err != nil {
+		return 0, err
+	}
+	u.x.hooks[key] = num
+	return num, nil
+}
