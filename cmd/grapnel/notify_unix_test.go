@@ -150,9 +150,9 @@ func TestNotifyWhileTheQueueIsInUse(t *testing.T) {
 	}
 	runHook(t, "claude-code", root, claudeShell)
 	await.Until(t, "the notice waits and the other hook has run", func() bool {
-		_, errLater := os.Stat(filepath.Join(place.Spool(), "later.jsonl"))
+		later, _ := filepath.Glob(filepath.Join(place.Spool(), "outbox", "*.later"))
 		_, errOther := os.Stat(filepath.Join(root, "other"))
-		return errLater == nil && errOther == nil
+		return len(later) == 1 && errOther == nil
 	})
 	if _, err := os.Stat(filepath.Join(root, "heard")); err == nil {
 		t.Error("it was told past the queue")

@@ -270,11 +270,3 @@ func (l *Line) Whole(dir string) ([]byte, error) {
 	}
 	return join(l.Text, "input", b.Bytes()), nil
 }
-
-// ErrBusy means that another process has a lock, or a file open. It is a constant, so that
-// programs that do not use it need not create it at their start.
-const ErrBusy = busy("busy")
-
-type busy string
-
-func (e busy) Error() string { return string(e) }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/grapnel-dev/grapnel/internal/files"
@@ -40,22 +39,6 @@ func (s *Spool) check() error {
 	err := files.PrivateDir(s.dir)
 	s.checked = err == nil
 	return err
-}
-
-// firstTime returns the time of the first Record of a file, or zero.
-func firstTime(f *os.File) time.Time {
-	var head [512]byte
-	n, _ := f.ReadAt(head[:], 0)
-	_, rest, ok := strings.Cut(string(head[:n]), `"time":"`)
-	text, _, ended := strings.Cut(rest, `"`)
-	if !ok || !ended {
-		return time.Time{}
-	}
-	at, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
-		return time.Time{}
-	}
-	return at
 }
 
 // aside stores content in a side file and returns its name: the SHA-256 in hex. Equal contents
@@ -157,9 +140,8 @@ func (s *Spool) closeOld(now time.Time) (err error) {
 	return err
 }
 
-// sweep removes side files that only removed segments referred to: those that are older than the oldest segment and the first waiting hook: no line refers to them
-// any more. It allows an hour for a line that was written long after its side file. If the age of
-// any remaining file is unknown, all side files stay.
+// sweep removes side files that are older than the oldest segment: no line refers to them any more. It allows an
+// hour for a line that was written long after its side file. If the age of a segment is unknown, all side files stay.
 func (s *Spool) sweep() error {
 	oldest := time.Now()
 	log, err := journal.Open(s.path(JournalDir), time.Time{})
@@ -173,23 +155,6 @@ func (s *Spool) sweep() error {
 	}
 	if err := log.Close(); err != nil || oldest.IsZero() {
 		return err
-	}
-	for _, name := range []string{pendingFile, takenFile, laterFile} {
-		f, err := files.OpenRegular(s.path(name), os.O_RDONLY)
-		if errors.Is(err, os.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		first := firstTime(f)
-		_ = f.Close()
-		if first.IsZero() {
-			return nil
-		}
-		if first.Before(oldest) {
-			oldest = first
-		}
 	}
 	entries, err := os.ReadDir(s.path(sideDir))
 	if errors.Is(err, os.ErrNotExist) {

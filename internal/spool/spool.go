@@ -25,13 +25,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/journal"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
@@ -97,10 +95,8 @@ const maxLine = 64 << 10
 // JournalDir is the directory of the Records in a spool.
 const JournalDir = "journal"
 
-// The files of a spool. The files of the drain are in pending.go.
-const (
-	sideDir = "side"
-)
+// sideDir has the events that are too large for a line.
+const sideDir = "side"
 
 // A Spool writes to files in one directory. It is safe for concurrent use.
 type Spool struct {
@@ -397,32 +393,4 @@ func join(object []byte, name string, value []byte) []byte {
 // NewID returns an identifier that sorts by time, like the IDs of the engine.
 func NewID(now time.Time) string {
 	return fmt.Sprintf("%012x%016x", now.UnixMilli(), rand.Uint64()) // it identifies a line and is not a secret
-}
-
-// openAppend opens a file for appending, and for reading its last byte.
-func openAppend(name string) (*os.File, error) {
-	return files.OpenRegular(name, os.O_RDWR|os.O_APPEND|os.O_CREATE)
-}
-
-// appendLines writes complete lines in one write. If the last line of the file is torn, because a
-// disk was full or the power failed, it writes a newline first, so that only the torn line is
-// damaged.
-func appendLines(f *os.File, lines []byte, toDisk bool) error {
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if size := info.Size(); size > 0 {
-		var last [1]byte
-		if _, err := f.ReadAt(last[:], size-1); err == nil && last[0] != '\n' {
-			lines = append([]byte("\n"), lines...)
-		}
-	}
-	if _, err := f.Write(lines); err != nil {
-		return err
-	}
-	if toDisk {
-		return files.Flush(f)
-	}
-	return nil
 }

@@ -371,7 +371,7 @@ func TestRefusedPlaces(t *testing.T) {
 		"file is a link": {func(t *testing.T, dir string) {
 			mkdir(t, dir, 0o700)
 			mkdir(t, filepath.Join(dir, JournalDir), 0o700)
-			for _, name := range []string{logFile(""), pendingFile} {
+			for _, name := range []string{logFile(""), outboxDir} {
 				if err := os.Symlink(filepath.Join(t.TempDir(), "elsewhere"), filepath.Join(dir, name)); err != nil {
 					t.Fatal(err)
 				}
@@ -381,7 +381,7 @@ func TestRefusedPlaces(t *testing.T) {
 			mkdir(t, dir, 0o700)
 			mkdir(t, filepath.Join(dir, JournalDir), 0o700)
 			mkdir(t, logFile(dir), 0o700)
-			mkdir(t, filepath.Join(dir, pendingFile), 0o700)
+			put(t, dir, outboxDir, []byte("a file"))
 		}, "directory"},
 		"of somebody else": {func(t *testing.T, dir string) {
 			if os.Geteuid() == 0 {
@@ -436,21 +436,6 @@ func TestRefusedPlaces(t *testing.T) {
 			t.Errorf("the directory has mode %v, %v, want it closed to others", info.Mode(), err)
 		}
 	})
-}
-
-func TestWriteError(t *testing.T) {
-	t.Parallel()
-	full, err := os.OpenFile("/dev/full", os.O_RDWR, 0)
-	if err != nil {
-		if runtime.GOOS == "linux" {
-			t.Fatal(err)
-		}
-		t.Skip("this system has no /dev/full")
-	}
-	defer full.Close()
-	if err := appendLines(full, []byte("x\n"), false); err == nil || !strings.Contains(err.Error(), "no space") {
-		t.Errorf("appendLines = %v, want that there is no space", err)
-	}
 }
 
 // wantAll checks that a log has exactly these IDs, each once.

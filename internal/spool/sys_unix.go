@@ -10,10 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inUse reports whether a rename failed because another process has the file open, which is not
-// an error here.
-func inUse(error) bool { return false }
-
 // detach starts a program in its own session.
 func detach(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
 

@@ -1,16 +1,12 @@
 package spool
 
 import (
-	"errors"
 	"os/exec"
 	"path/filepath"
 	"syscall"
 
 	"golang.org/x/sys/windows"
 )
-
-// inUse reports whether a rename failed because another process has the file open.
-func inUse(err error) bool { return errors.Is(err, windows.ERROR_SHARING_VIOLATION) }
 
 // detach starts a program without the console, so that closing the console does not end it.
 func detach(cmd *exec.Cmd) {

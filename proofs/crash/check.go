@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -81,17 +80,14 @@ func (t *trial) deliveries(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		waits := len(jobs) > 0
-		for _, name := range []string{"pending.jsonl", "taken.jsonl", "later.jsonl"} {
-			if _, err := os.Lstat(filepath.Join(t.spool(), name)); err == nil {
-				waits = true
-			}
+		files, err := filepath.Glob(filepath.Join(t.spool(), "outbox", "*"))
+		if err != nil {
+			return err
 		}
-		if !waits {
+		if len(jobs)+len(files) == 0 {
 			break
 		}
 		if time.Now().After(end) {
-			files, _ := filepath.Glob(filepath.Join(t.spool(), "*"))
 			return fmt.Errorf("deliveries still wait after %v: %+v, %v", settles, jobs, files)
 		}
 	}

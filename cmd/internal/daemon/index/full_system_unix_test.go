@@ -21,8 +21,6 @@ import (
 const fullVar = "GRAPNEL_TEST_FULL_INDEX"
 
 // TestFullDisk runs TestFullIndex in a process of its own, because a limit for files is one of the whole process.
-//
-// chaos: disk
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFullIndex$")

@@ -98,7 +98,7 @@ func TestKilled(t *testing.T) {
 		select {
 		case <-ended:
 			killed++
-		case <-time.After(limit):
+		case <-time.After(limit): // must fire: the process ends only if it is killed
 			_ = cmd.Process.Kill()
 			<-ended
 		}

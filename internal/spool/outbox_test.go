@@ -7,14 +7,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/testhelp/await"
 )
 
@@ -38,13 +39,17 @@ func ran(t *testing.T, dir string) []string {
 
 // leftovers lists the files that should not exist after a drain.
 func leftovers(dir string) []string {
-	var found []string
-	for _, name := range []string{pendingFile, takenFile, takenDone} {
-		if exists(filepath.Join(dir, name)) {
-			found = append(found, name)
-		}
-	}
+	found, _ := filepath.Glob(filepath.Join(dir, outboxDir, "*"))
 	return found
+}
+
+// postText writes a file into the outbox.
+func postText(t testing.TB, dir, name, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Join(dir, outboxDir), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	put(t, dir, filepath.Join(outboxDir, name), []byte(text))
 }
 
 func TestDrain(t *testing.T) {
@@ -58,8 +63,10 @@ func TestDrain(t *testing.T) {
 	run(t, s, big, "a", "b")
 	run(t, s, small, "c")
 	run(t, s, event("none"))
-	if side, err := os.ReadDir(filepath.Join(dir, sideDir)); err != nil || len(side) != 1 {
-		t.Errorf("side files = %v, %v, want one for both hooks", side, err)
+	for _, name := range leftovers(dir) {
+		if info, err := os.Lstat(name); err != nil || info.Mode().Perm() != 0o600 && runtime.GOOS != "windows" {
+			t.Errorf("%s: %v, %v", name, info.Mode(), err)
+		}
 	}
 	var got []Pending
 	err := s.Drain(t.Context(), func(_ context.Context, p Pending) error {
@@ -173,17 +180,31 @@ func TestDrainStops(t *testing.T) {
 }
 
 // After any damage by a killed process or a full disk, the readable hooks run, and the others
-// are in the log.
+// are in the log. A file that is being written is waited for.
 func TestDrainDamage(t *testing.T) {
 	t.Parallel()
 	s, dir := open(t, nil)
 	run(t, s, event("0"), "h")
-	pending := filepath.Join(dir, pendingFile)
-	appendText(t, pending, `{"id":"torn","hook":"h","event":{"kind":"tool.be`)
+	for name, text := range map[string]string{
+		"1.json": `{"id":"torn","hook":"h","event":{"kind":"tool.be`, "2.json": `{"id":"x","hook":"eventless"}`, "3.json": "[]", "4.json": "", "5.json": "{}", "other": "x",
+	} {
+		postText(t, dir, name, text)
+		old := time.Now().Add(-2 * maxWriting)
+		if err := os.Chtimes(filepath.Join(dir, outboxDir, name), old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := leftovers(dir)
 	run(t, s, event("1"), "h")
-	appendText(t, pending, "{\"id\":\"x\",\"hook\":\"eventless\"}\n{\"id\":\"y\",\"hook\":\"sideless\",\"event_at\":\""+rep("a", 64)+"\"}\n\n[]\nlast")
-	// A note that no drain wrote, or that a power failure damaged.
-	appendText(t, filepath.Join(dir, takenDone), "00000000000000000400\n")
+	whole := slices.DeleteFunc(leftovers(dir), func(name string) bool { return slices.Contains(before, name) })[0]
+	content, err := os.ReadFile(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(whole, content[:len(content)/2], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(50*time.Millisecond, func() { _ = os.WriteFile(whole, content, 0o600) })
 	if err := s.Drain(t.Context(), note(dir)); err != nil {
 		t.Fatal(err)
 	}
@@ -200,31 +221,11 @@ func TestDrainDamage(t *testing.T) {
 		texts = append(texts, text)
 	}
 	all := strings.Join(texts, "\n")
-	if len(entries) != 7 || strings.Count(all, "torn line") != 3 || !strings.Contains(all, "eventless the event is missing") || !strings.Contains(all, "sideless cannot read its event") {
-		t.Errorf("the log says:\n%s\nwant each line that could not run", all)
+	if len(entries) != 7 || strings.Count(all, "torn line") != 4 || !strings.Contains(all, "eventless the event is missing") {
+		t.Errorf("the log says:\n%s\nwant each hook that could not run", all)
 	}
-
-	for name, text := range map[string]string{"garbage": "x", "far": "99999999999999999999\n", "beyond": "00000000000000099999\n", "negative": "-5", "empty": ""} {
-		run(t, s, event(name), "h")
-		if err := os.Rename(pending, filepath.Join(dir, takenFile)); err != nil {
-			t.Fatal(err)
-		}
-		appendText(t, filepath.Join(dir, takenDone), text)
-		if err := s.Drain(t.Context(), note(dir)); err != nil || !slices.Contains(ran(t, dir), name) {
-			t.Errorf("with a note that is %s: %v, ran %v", name, err, ran(t, dir))
-		}
-	}
-}
-
-// If a drain was killed just before it removed its note, the lines of the next file must not be
-// skipped.
-func TestDrainStaleNote(t *testing.T) {
-	t.Parallel()
-	s, dir := open(t, nil)
-	run(t, s, event("0"), "h")
-	appendText(t, filepath.Join(dir, takenDone), fmt.Sprintf(noteFormat, 100))
-	if err := s.Drain(t.Context(), note(dir)); err != nil || len(ran(t, dir)) != 1 {
-		t.Errorf("Drain = %v, ran %v, want the one hook", err, ran(t, dir))
+	if left := leftovers(dir); len(left) != 1 || filepath.Base(left[0]) != "other" {
+		t.Errorf("left are %v", left)
 	}
 }
 
@@ -240,25 +241,130 @@ func appendText(t testing.TB, name, text string) {
 	}
 }
 
-// If a process was stopped while it held the lock, Run gives up and does not hang.
-func TestRunDoesNotHang(t *testing.T) {
+// If a hook cannot be queued, Run says so.
+func TestRunFails(t *testing.T) {
 	t.Parallel()
 	s, dir := open(t, nil)
 	observe(t, s, record("a"))
-	lock, err := tryLock(filepath.Join(dir, pendingLock), files.Exclusive)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Run(t.Context(), event("0"), hooks("h")); !errors.Is(err, files.ErrLocked) {
-		t.Errorf("Run = %v, want %v", err, files.ErrLocked)
+	put(t, dir, outboxDir, []byte("no directory"))
+	if err := s.Run(t.Context(), event("0"), hooks("h")); err == nil || s.Queued() {
+		t.Errorf("Run = %v, queued: %v", err, s.Queued())
 	}
 	if err := s.Err(); err == nil || !strings.Contains(err.Error(), "observing hooks will not run") {
 		t.Errorf("Err = %v", err)
 	}
-	if err := lock.Close(); err != nil {
+}
+
+// If a hook cannot run now, a later drain runs it with the same ID, before hooks that were
+// queued later. The hooks after it do not wait.
+func TestDrainLater(t *testing.T) {
+	t.Parallel()
+	s, dir := open(t, &Options{Sync: true})
+	big := event("big")
+	big.Tool.Content = rep("x", 200<<10)
+	run(t, s, big, "a", "b")
+	ids := map[string]string{}
+	busy := true
+	var ran []string
+	drain := func() error {
+		return s.Drain(t.Context(), func(_ context.Context, p Pending) error {
+			if id := ids[p.Hook]; id != "" && id != p.ID {
+				t.Errorf("%s was %s and is %s", p.Hook, id, p.ID)
+			}
+			ids[p.Hook] = p.ID
+			if busy && p.Hook != "b" {
+				return fmt.Errorf("%w: somebody else is at it", ErrLater)
+			}
+			ran = append(ran, p.Hook+" "+p.Event.ID)
+			return nil
+		})
+	}
+	for range 3 {
+		if err := drain(); err != nil || !s.Later() {
+			t.Fatal(err, s.Later())
+		}
+	}
+	run(t, s, event("small"), "c")
+	busy = false
+	if err := drain(); err != nil || s.Later() || leftovers(dir) != nil {
+		t.Fatalf("%v, later %v, left %v", err, s.Later(), leftovers(dir))
+	}
+	if diff := cmp.Diff([]string{"b big", "a big", "c small"}, ran); diff != "" {
+		t.Errorf("ran (-want +got):\n%s", diff)
+	}
+	entries, problems := read(t, dir)
+	if len(entries) != 3 || problems != nil {
+		t.Errorf("Read = %v, %v, want one entry for each hook", entries, problems)
+	}
+}
+
+// A drain that is stopped while a hook is postponed loses none, and each hook keeps its ID.
+func TestDrainLaterStopped(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t, nil)
+	run(t, s, event("x"), "a", "b")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	err := s.Drain(ctx, func(context.Context, Pending) error {
+		cancel(errors.New("killed"))
+		return ErrLater
+	})
+	if err == nil || !strings.Contains(err.Error(), "killed") {
 		t.Fatal(err)
 	}
-	run(t, s, event("1"), "h")
+	ids := map[string]string{}
+	var seen []string
+	for _, failed := range []error{ErrLater, nil} {
+		err := s.Drain(t.Context(), func(_ context.Context, p Pending) error {
+			if ids[p.Hook] != "" && ids[p.Hook] != p.ID {
+				t.Errorf("%s has two IDs", p.Hook)
+			}
+			ids[p.Hook] = p.ID
+			seen = append(seen, p.Hook)
+			return failed
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff([]string{"a", "b", "a", "b"}, seen); diff != "" || s.Later() {
+		t.Errorf("later %v, ran (-want +got):\n%s", s.Later(), diff)
+	}
+}
+
+// A hook is not postponed forever: after a week, or with an invalid time, the error is its
+// result.
+func TestDrainLaterEnds(t *testing.T) {
+	t.Parallel()
+	s, dir := open(t, nil)
+	for i, at := range []string{"2020-01-02T03:04:05Z", "2920-01-02T03:04:05Z"} {
+		postText(t, dir, fmt.Sprint(i, waits), fmt.Sprintf(`{"id":"p%d","time":%q,"hook":"h","event":{"kind":"tool.before"}}`, i, at))
+		if err := s.Drain(t.Context(), func(context.Context, Pending) error { return fmt.Errorf("%w: the disk is full", ErrLater) }); err != nil || s.Later() {
+			t.Fatal(err, s.Later())
+		}
+	}
+	entries, _ := read(t, dir)
+	if len(entries) != 2 || !strings.Contains(entries[1].Hooks[0].Error, "the disk is full") {
+		t.Errorf("%+v", entries)
+	}
+}
+
+// DrainNew leaves the hooks that an earlier drain has postponed.
+func TestDrainNew(t *testing.T) {
+	t.Parallel()
+	s, dir := open(t, nil)
+	var ran []string
+	run(t, s, event("x"), "a")
+	if err := s.Drain(t.Context(), func(context.Context, Pending) error { return ErrLater }); err != nil || !s.Later() {
+		t.Fatal(err, s.Later())
+	}
+	run(t, s, event("y"), "b")
+	note := func(_ context.Context, p Pending) error { ran = append(ran, p.Hook); return nil }
+	if err := s.DrainNew(t.Context(), note); err != nil || fmt.Sprint(ran) != "[b]" || !s.Later() {
+		t.Errorf("%v, ran %v, later %v", err, ran, s.Later())
+	}
+	if err := s.Drain(t.Context(), note); err != nil || fmt.Sprint(ran) != "[b a]" || leftovers(dir) != nil {
+		t.Errorf("%v, ran %v, left %v", err, ran, leftovers(dir))
+	}
 }
 
 // until waits for a condition that depends on another process.
