@@ -99,7 +99,7 @@ func (l *Log) yield(f *LogFile, line *Line, err error, filter Filter, yield func
 	return yield(line.Entry, nil)
 }
 
-// IDs returns the IDs of the Records after a position of the log, sorted, each once, without those of torn lines. It
+// IDs returns the IDs of the Records after a position of the log, sorted, each once, and none of torn lines. It
 // does not decode the Records.
 func (l *Log) IDs(after int64) ([]string, error) {
 	var ids []string

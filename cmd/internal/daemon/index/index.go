@@ -113,7 +113,7 @@ const (
 	settle = 10 * time.Millisecond
 
 	// lookEvery is how often Run looks for lines of other processes.
-	lookEvery = 200 * time.Millisecond
+	lookEvery = 500 * time.Millisecond
 
 	// lookIndex is how often Run looks whether the index is still there.
 	lookIndex = time.Second
