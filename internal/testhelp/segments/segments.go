@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -14,13 +15,14 @@ import (
 // objects.
 func Write(t testing.TB, dir string, number int, begun time.Time, lines ...string) {
 	t.Helper()
-	text := sealed(fmt.Sprintf(`{"journal":1,"key":"key-%d","time":%q}`, number, begun.UTC().Format(time.RFC3339Nano))) + "\n"
+	var text strings.Builder
+	text.WriteString(sealed(fmt.Sprintf(`{"journal":1,"key":"key-%d","time":%q}`, number, begun.UTC().Format(time.RFC3339Nano))) + "\n")
 	for _, line := range lines {
-		text += "\n" + sealed(line) + "\n"
+		text.WriteString("\n" + sealed(line) + "\n")
 	}
 	err := os.MkdirAll(dir, 0o700)
 	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, fmt.Sprintf("%08d.jsonl", number)), []byte(text), 0o600)
+		err = os.WriteFile(filepath.Join(dir, fmt.Sprintf("%08d.jsonl", number)), []byte(text.String()), 0o600)
 	}
 	if err != nil {
 		t.Fatal(err)

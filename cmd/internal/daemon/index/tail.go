@@ -39,8 +39,6 @@ type tail struct {
 
 	unflushed int // the first segment with lines that were not flushed; 0 = none
 	flushed   time.Time
-
-	checked time.Time // when the file of the index was looked for
 }
 
 func (t *tail) close() {

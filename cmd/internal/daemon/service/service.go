@@ -102,21 +102,10 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	d.journal.Dir = d.place.Journal()
-	d.records, err = OpenIndex(ctx, d.place, storeWait, &index.Options{
-		Note:     func(err error) { d.log.Warn("log warning", "note", err) },
-		Own:      d.ours.take,
-		Appended: func(line *spool.Line) { d.appended(ctx, line) },
-	})
-	if err != nil {
+	if err := d.open(ctx); err != nil {
 		return errors.Join(err, l.Close())
 	}
-	defer func() { err = errors.Join(err, d.records.Close(), d.journal.Close()) }()
-	d.queue, err = OpenQueue(ctx, d.place, storeWait, &queue.Options{Note: func(err error) { d.log.Warn("queue warning", "note", err) }, Due: d.wake})
-	if err != nil {
-		return errors.Join(err, l.Close())
-	}
-	defer func() { err = errors.Join(err, d.queue.Close()) }()
+	defer func() { err = errors.Join(err, d.queue.Close(), d.records.Close(), d.journal.Close()) }()
 	d.forward = forwarding.NewGroup(d.place, d.records.Reader, d.log)
 	d.readTargets()
 	d.oldLosses = spool.ReadLosses(d.place.Spool(), d.begun)
@@ -193,6 +182,24 @@ func (d *daemon) run(ctx context.Context) (err error) {
 		err = errors.Join(errSocketRemoved, err)
 	}
 	return errors.Join(err, d.warm.Close(leave))
+}
+
+// open opens the log, its index and the queue.
+func (d *daemon) open(ctx context.Context) (err error) {
+	d.journal.Dir = d.place.Journal()
+	d.records, err = OpenIndex(ctx, d.place, storeWait, &index.Options{
+		Note:     func(err error) { d.log.Warn("log warning", "note", err) },
+		Own:      d.ours.take,
+		Appended: func(line *spool.Line) { d.appended(ctx, line) },
+	})
+	if err != nil {
+		return err
+	}
+	d.queue, err = OpenQueue(ctx, d.place, storeWait, &queue.Options{Note: func(err error) { d.log.Warn("queue warning", "note", err) }, Due: d.wake})
+	if err != nil {
+		return errors.Join(err, d.records.Close())
+	}
+	return nil
 }
 
 // parts returns what runs beside the socket until its context is done, by name.

@@ -52,6 +52,20 @@ func judge(f *facts) ([]Finding, *memory) {
 	return once, kept
 }
 
+// judgeLog judges the files and limits of the log.
+func judgeLog(f *facts) (found []Finding) {
+	if f.keep != "" {
+		found = append(found, Finding{ID: "log.retention", Level: Info, What: "the oldest Records are removed above " + f.keep, Why: "a policy sets retention"})
+	}
+	if len(f.oldLogs) > 0 {
+		found = append(found, Finding{
+			ID: "log.old", Level: Info, Subject: f.oldLogs[0], What: "this version does not read " + printable.Count(len(f.oldLogs), "file") + " of an older one: " + strings.Join(f.oldLogs, ", "),
+			Why: "Records are in spool/journal now, and older ones were not moved", Hint: "keep or remove them",
+		})
+	}
+	return found
+}
+
 // judgePolicy judges facts that concern all agents.
 func judgePolicy(f *facts) []Finding {
 	var found []Finding
@@ -92,15 +106,7 @@ func judgePolicy(f *facts) []Finding {
 	if f.only != "" {
 		found = append(found, Finding{ID: "policy.managed", Level: Info, What: strings.TrimPrefix(f.only, "grapnel: "), Why: "root set use_only_managed"})
 	}
-	if f.keep != "" {
-		found = append(found, Finding{ID: "log.retention", Level: Info, What: "the oldest Records are removed above " + f.keep, Why: "a policy sets retention"})
-	}
-	if len(f.oldLogs) > 0 {
-		found = append(found, Finding{
-			ID: "log.old", Level: Info, Subject: f.oldLogs[0], What: "this version does not read " + printable.Count(len(f.oldLogs), "file") + " of an older one: " + strings.Join(f.oldLogs, ", "),
-			Why: "Records are in spool/journal now, and older ones were not moved", Hint: "keep or remove them",
-		})
-	}
+	found = append(found, judgeLog(f)...)
 	if !f.paused.IsZero() {
 		found = append(found, Finding{
 			ID: "policy.paused", Level: Warn, What: "hooks only observe until " + f.paused.Local().Format(time.TimeOnly),
