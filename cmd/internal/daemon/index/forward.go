@@ -1,6 +1,7 @@
 package index
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -26,33 +27,20 @@ func (r *Reader) Lines(ctx context.Context, after int64, n int) (lines []forward
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
-	var flushed *spool.LogFile
-	for line, err := range log.From(after) {
-		switch {
-		case err != nil:
-			return nil, err
-		case line.Text == nil:
-			continue
-		case ctx.Err() != nil:
-			return nil, context.Cause(ctx)
-		}
-		if flushed == nil || flushed.Number != line.File.Number {
-			flushed = line.File
-			if err := flushed.Flush(); err != nil {
-				return nil, err
-			}
-		}
+	batch, err := log.Next(spool.Position{At: after}, n, forwardBytes)
+	for i := range batch.Lines {
+		line := &batch.Lines[i]
 		text, err := line.Whole(r.Spool)
 		if err != nil {
 			return nil, err
 		}
 		lines = append(lines, forward.Line{Seq: line.At, ID: line.Entry.ID, Late: line.Entry.Late, Digest: sha256.Sum256(line.Text), Text: text})
-		if len(lines) == n {
-			break
-		}
 	}
-	return lines, nil
+	return lines, cmp.Or(err, context.Cause(ctx))
 }
+
+// forwardBytes is how many bytes of lines are read at once.
+const forwardBytes = 4 << 20
 
 // DigestAt returns the digest of the line that ends at a position. It reports false if there is no such line.
 func (r *Reader) DigestAt(_ context.Context, seq int64) (h forward.Hash, found bool, err error) {

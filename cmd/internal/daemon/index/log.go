@@ -9,13 +9,11 @@ import (
 	"io/fs"
 	"iter"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/database"
 	"github.com/grapnel-dev/grapnel/internal/journal"
 	"github.com/grapnel-dev/grapnel/internal/spool"
@@ -278,9 +276,9 @@ func (v *view) without(err error) error {
 
 // position returns the position of the index; 0 = it is the index of another log.
 func (r *Reader) position(ctx context.Context, log *spool.Log) (position int64, err error) {
-	var key string
+	var stored spool.Position
 	err = r.read(ctx, func(v *database.View) error {
-		_, err := v.Row("SELECT seq, key FROM position", nil, &position, &key)
+		_, err := v.Row("SELECT seq, key FROM position", nil, &stored.At, &stored.Key)
 		return err
 	})
 	if errors.Is(err, errGone) {
@@ -289,31 +287,10 @@ func (r *Reader) position(ctx context.Context, log *spool.Log) (position int64, 
 	if err != nil {
 		return 0, fmt.Errorf("cannot read the index: %w", err)
 	}
-	if fits, err := fits(log, position, key); err != nil || !fits {
+	if same, err := log.Has(stored); err != nil || !same {
 		return 0, err
 	}
-	return position, nil
-}
-
-// fits reports whether a log has a position in the segment with a key, or had it before its segment was
-// removed. Otherwise the files are of another time, for example from a backup.
-func fits(log *spool.Log, position int64, key string) (bool, error) {
-	number, offset := journal.At(position)
-	numbers, err := log.Numbers()
-	if err != nil || position == 0 {
-		return err == nil, err
-	}
-	if len(numbers) > 0 && number < numbers[0] {
-		return true, nil
-	}
-	for _, f := range log.Files() {
-		if f.Number == number {
-			size, err := f.Size()
-			return f.Key() == key && size >= offset, err
-		}
-	}
-	// Segments with only older lines are not in the log: see OpenLog.
-	return slices.Contains(numbers, number), nil
+	return stored.At, nil
 }
 
 // page is how many lines are read at once.

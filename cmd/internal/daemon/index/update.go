@@ -42,17 +42,16 @@ type update struct {
 	*database.Tx
 	x   *Index
 	log *spool.Log
-	at  int64
-	key string
+	at  spool.Position
 }
 
 // begin reads the position. It removes all rows if they are not of this log, and rows of removed segments. It
 // reports whether there may be more of them.
 func (u *update) begin() (more bool, err error) {
-	if _, err := u.Row("SELECT seq, key FROM position", nil, &u.at, &u.key); err != nil {
+	if _, err := u.Row("SELECT seq, key FROM position", nil, &u.at.At, &u.at.Key); err != nil {
 		return false, err
 	}
-	same, err := fits(u.log, u.at, u.key)
+	same, err := u.log.Has(u.at)
 	if err != nil {
 		return false, err
 	}
@@ -63,9 +62,9 @@ func (u *update) begin() (more bool, err error) {
 				return false, err
 			}
 		}
-		u.at, u.key = 0, ""
+		u.at = spool.Position{}
 	}
-	if u.at == 0 || u.at != u.x.committed { // it is another index
+	if u.at.At == 0 || u.at.At != u.x.committed { // it is another index
 		u.x.hooks = map[[2]string]int64{}
 		if err := u.x.counts.resume(u.Tx, u.x.Reader); err != nil {
 			return false, err
@@ -106,31 +105,16 @@ func (u *update) forget() (more bool, err error) {
 
 // next adds the next lines.
 func (u *update) next() (after int64, more bool, err error) {
-	var flushed *spool.LogFile
-	n, size := 0, 0
-	for line, err := range u.log.From(u.at) {
-		if err != nil {
+	batch, err := u.log.Next(u.at, batchLines, batchBytes)
+	if err != nil {
+		return 0, false, err
+	}
+	for i := range batch.Lines {
+		if err := u.add(&batch.Lines[i]); err != nil {
 			return 0, false, err
-		}
-		if flushed == nil || flushed.Number != line.File.Number {
-			flushed = line.File
-			if err := flushed.Flush(); err != nil {
-				return 0, false, err
-			}
-		}
-		u.at, u.key = line.At, flushed.Key()
-		if line.Text == nil {
-			continue
-		}
-		if err := u.add(&line); err != nil {
-			return 0, false, err
-		}
-		n, size = n+1, size+len(line.Text)
-		if more = n >= batchLines || size >= batchBytes; more {
-			break
 		}
 	}
-	return u.at, more, u.Run("UPDATE position SET seq = ?, key = ?", u.at, u.key)
+	return batch.At, batch.More, u.Run("UPDATE position SET seq = ?, key = ?", batch.At, batch.Key)
 }
 
 // add adds a line, unless its event has a Record with this decision.
