@@ -1,7 +1,6 @@
 package index
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -62,77 +61,6 @@ func TestLogRead(t *testing.T) {
 	counter, err := p.Count(t.Context(), time.Time{})
 	if n := counter.Totals(); err != nil || n.Firings != 5 || n.Unreadable != 1 || n.Again != 1 || len(n.Hooks) != 1 || n.Hooks[0].Runs != 5 {
 		t.Errorf("Count = %+v, %v", n, err)
-	}
-}
-
-// Follow shows each line once, in order, with an index that is there, behind, made later or removed, while
-// segments are closed.
-func TestLogFollow(t *testing.T) {
-	t.Parallel()
-	for _, state := range []string{"absent", "behind", "complete", "made meanwhile", "removed meanwhile"} {
-		t.Run(state, func(t *testing.T) {
-			t.Parallel()
-			p := begin(t)
-			list := entries(60)
-			p.put(list[:10]...)
-			if state != "absent" && state != "made meanwhile" {
-				p.index()
-			}
-			p.put(list[10:20]...)
-			if state == "complete" {
-				p.index()
-			}
-			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-			defer cancel()
-			came := make(chan string, 100)
-			ended := make(chan struct{})
-			go func() {
-				defer close(ended)
-				for k, err := range p.Follow(ctx, Query{}) {
-					if err != nil {
-						k.ID = "! " + err.Error()
-					}
-					came <- k.ID
-				}
-			}()
-			want := func(ids ...string) {
-				t.Helper()
-				for _, id := range ids {
-					select {
-					case got := <-came:
-						if got != id {
-							t.Fatalf("%s came, want %s", got, id)
-						}
-					case <-ctx.Done():
-						t.Fatalf("%s did not come", id)
-					}
-				}
-			}
-			all := idsOf(list)
-			want(all[:20]...)
-			for i := 20; i < len(list); i += 4 {
-				p.put(list[i])
-				p.next()
-				p.put(list[i+1], list[i], list[i+2])
-				if state != "removed meanwhile" { // then it is not known that this line was shown
-					p.put(list[0])
-				}
-				switch {
-				case i == 20 && state == "made meanwhile", i == 40 && state != "absent":
-					p.index()
-				case i == 28 && state == "removed meanwhile":
-					p.ok(os.RemoveAll(p.Index))
-				}
-				p.put(list[i+3])
-				want(all[i : i+4]...)
-			}
-			time.Sleep(3 * followPoll) // no line is shown twice
-			if len(came) > 0 {
-				t.Errorf("%s came, too", <-came)
-			}
-			cancel()
-			<-ended
-		})
 	}
 }
 

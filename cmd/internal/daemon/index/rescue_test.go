@@ -12,7 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/database"
 	"github.com/grapnel-dev/grapnel/internal/testhelp/await"
 )
 
@@ -99,57 +98,6 @@ func (p *place) one(n int64) {
 		if got := p.sql(r, query); got != n {
 			p.t.Errorf("%s = %d, want %d", query, got, n)
 		}
-	}
-}
-
-// The same while a daemon has the index open, and is idle: it notices without a new line, and readers that have the
-// index open are never wrong.
-func TestIndexDamagedMeanwhile(t *testing.T) {
-	t.Parallel()
-	for name := range damages(nil, nil) {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p, former := worn(t)
-			var noted notes
-			x := p.keep(&Options{Note: noted.add})
-			p.run(x)
-			p.all()
-			r := p.Open()
-			defer r.Close()
-			p.agree("before", r, Query{})
-			p.ok(damages(p, former)[name]())
-			p.agree("another process", r, Query{}, Query{Limit: 150})
-			p.agree("the daemon", x.Reader, Query{}, Query{Limit: 150})
-			await.Until(t, "the index is made again", func() bool {
-				found := false
-				n := int64(0)
-				reader, err := database.OpenReader(options(p.Index))
-				if err != nil {
-					return false
-				}
-				defer reader.Close()
-				err = reader.Read(t.Context(), func(v *database.View) error {
-					found, err = v.Row("SELECT count(*) FROM record", nil, &n)
-					return err
-				})
-				return err == nil && found && n == 200
-			})
-			p.put(at("more", 1000))
-			p.all()
-			p.agree("made again", r, Query{})
-			p.agree("made again, the daemon", x.Reader, Query{})
-			p.one(201)
-			await.Until(t, "the condition is good", func() bool { return x.Condition() == Condition{} })
-			if name == "nothing" && noted.String() != "" {
-				t.Errorf("Note = %s", &noted)
-			}
-			if _, err := p.Keep(nil); !errors.Is(err, ErrLocked) {
-				t.Errorf("another Keep = %v, want ErrLocked", err)
-			}
-			if info, err := os.Lstat(p.db()); err != nil || info.Mode() != 0o600 {
-				t.Errorf("%v, %v", info, err)
-			}
-		})
 	}
 }
 
