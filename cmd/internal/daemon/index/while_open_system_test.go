@@ -15,7 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/testhelp/await"
 )
 
-// The same while a daemon has the index open, and is idle: it notices without a new line, and readers that have the
+// The index is damaged while an idle daemon has it open: the daemon notices without a new line, and readers that have the
 // index open are never wrong.
 func TestIndexDamagedMeanwhile(t *testing.T) {
 	t.Parallel()
