@@ -1,7 +1,9 @@
 package spool
 
 import (
+	"bytes"
 	"slices"
+	"time"
 
 	"github.com/grapnel-dev/grapnel/internal/journal"
 )
@@ -21,11 +23,12 @@ type Batch struct {
 	More     bool
 }
 
-// Next returns the lines after a Position: at most n, and it ends after the line that reaches a number of bytes.
+// Next returns the lines after a Position: at most n, and it ends after the line that reaches a number of bytes. The
+// lines are not decoded: see [Line.Decode] and [Line.Name].
 func (l *Log) Next(after Position, n, bytes int) (Batch, error) {
 	b := Batch{Position: after}
 	var flushed *LogFile
-	for line, err := range l.From(after.At) {
+	for line, err := range l.Raw(after.At) {
 		if err != nil {
 			return Batch{}, err
 		}
@@ -46,6 +49,19 @@ func (l *Log) Next(after Position, n, bytes int) (Batch, error) {
 		}
 	}
 	return b, nil
+}
+
+// Name returns the ID of the Record of a line, and whether the line is a late one. It decodes the line only if it is
+// torn, or may be a late one or have its event in a side file: to decode a line takes longer than to read it.
+func (l *Line) Name() (id string, late bool) {
+	if l.Entry.ID == "" {
+		plain := l.Torn == nil && !bytes.Contains(l.Text, []byte(`"late":true`)) && !bytes.Contains(l.Text, []byte(`"input_at":`))
+		if id = idOf(l.Text); plain && id != "" {
+			return id, false
+		}
+		l.Decode(time.Time{})
+	}
+	return l.Entry.ID, l.Entry.Late
 }
 
 // Has reports whether the log has a Position, or had it before its segment was removed by retention. Otherwise the

@@ -109,8 +109,12 @@ func (u *update) next() (after int64, more bool, err error) {
 	if err != nil {
 		return 0, false, err
 	}
+	var last time.Time
 	for i := range batch.Lines {
-		if err := u.add(&batch.Lines[i]); err != nil {
+		line := &batch.Lines[i]
+		line.Decode(last)
+		last = line.Entry.Time
+		if err := u.add(line); err != nil {
 			return 0, false, err
 		}
 	}
