@@ -160,7 +160,7 @@ func (f *LogFile) raw(from int64) iter.Seq2[Line, error] {
 	}
 }
 
-// Decode decodes a line of [Log.Raw]. last is the time of the line before; zero = unknown.
+// Decode decodes a line of [Log.Raw]. last is the time of the line before in its segment; zero = unknown.
 func (l *Line) Decode(last time.Time) {
 	if l.Torn == nil {
 		l.Entry, l.input, l.Torn = decode(l.Text)

@@ -154,7 +154,7 @@ func (v *view) countIndexed(ctx context.Context, c *stats.Counter) error {
 		}
 		parts = append(parts, part{last: v.head})
 		var again int // CROSS JOIN: the table again is small, and record is large
-		_, err = db.Row("SELECT count(DISTINCT again.seq) FROM again CROSS JOIN record r ON r.id = again.id AND r.late = 0 WHERE r.time >= ? AND r.seq > ? AND again.seq <= ?", []any{from, v.base, v.head}, &again)
+		_, err = db.Row("SELECT count(*) FROM again CROSS JOIN record r ON r.id = again.id AND r.decision = again.decision AND r.late = 0 WHERE r.time >= ? AND r.seq > ? AND again.seq <= ?", []any{from, v.base, v.head}, &again)
 		c.Again(again)
 		return err
 	})

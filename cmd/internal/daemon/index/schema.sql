@@ -24,8 +24,9 @@ CREATE INDEX record_decision ON record(decision, seq) WHERE decision > 0;
 
 -- Other answers to a firing that has one with the same decision, by the position of their lines.
 CREATE TABLE again (
-	seq INTEGER PRIMARY KEY,
-	id  TEXT NOT NULL
+	seq      INTEGER PRIMARY KEY,
+	id       TEXT    NOT NULL,
+	decision INTEGER NOT NULL
 );
 
 -- The hooks that ran.

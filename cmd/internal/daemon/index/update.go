@@ -112,6 +112,9 @@ func (u *update) next() (after int64, more bool, err error) {
 	var last time.Time
 	for i := range batch.Lines {
 		line := &batch.Lines[i]
+		if i > 0 && line.File != batch.Lines[i-1].File {
+			last = time.Time{}
+		}
 		line.Decode(last)
 		last = line.Entry.Time
 		if err := u.add(line); err != nil {
@@ -140,7 +143,7 @@ func (u *update) add(line *spool.Line) error {
 	case e.Late:
 		return nil // it was the same line
 	}
-	return u.Run("INSERT INTO again(seq, id) SELECT ?, id FROM record WHERE id = ? AND late = 0 AND decision = ? AND sum <> ?", line.At, e.ID, int64(e.Decision), sumOf(line.Text))
+	return u.Run("INSERT INTO again(seq, id, decision) SELECT ?, id, decision FROM record WHERE id = ? AND late = 0 AND decision = ? AND sum <> ?", line.At, e.ID, int64(e.Decision), sumOf(line.Text))
 }
 
 // detail adds the hooks, the words and the counts of a line.
