@@ -321,7 +321,7 @@ func (e *warmEntry) current() bool {
 	return e != nil && e.steady && e.stamps.Current(e.loaded)
 }
 
-// A journal collects the Records and notices of one firing for the store.
+// A journal collects the Records and notices of one firing for Keep.
 type journal struct {
 	warm    *Warm
 	entry   *warmEntry
@@ -402,7 +402,7 @@ func (j *journal) observe(ctx context.Context) {
 	}
 }
 
-// aside writes the Records and notices to the spool, as a hook program would, after the store
+// aside writes the Records and notices to the spool, as a hook program would, after Keep
 // failed.
 func (j *journal) aside(ctx context.Context) (bool, error) {
 	sp, err := spool.Open(j.entry.place.Spool(), nil)

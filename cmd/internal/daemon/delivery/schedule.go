@@ -32,7 +32,7 @@ func judge(j *Job, reply outbound.Reply, failed error, now time.Time, random flo
 	return r, hold
 }
 
-// clip shortens an error for the store.
+// clip shortens an error for the queue.
 func clip(text string) string {
 	if len(text) <= maxError {
 		return text

@@ -27,7 +27,7 @@ type State struct {
 // states are the states by URL.
 type states map[string]State
 
-// file is the file of the states. The process that has the store open writes it.
+// file is the file of the states. The process that keeps the index writes it.
 func file(place local.Place) string { return filepath.Join(place.State, "forward.json") }
 
 // read reads the states. A file that cannot be read is like a new one, because a Forwarder does not need it.

@@ -1,5 +1,5 @@
-// Package service implements "grapnel serve": it runs the socket, the store, the intake of the
-// spool, deliveries and telemetry. Outbox and Drain do the pending work on a machine without a
+// Package service implements "grapnel serve": it runs the socket, the index of the log,
+// deliveries and telemetry. Outbox and Drain do the pending work on a machine without a
 // daemon.
 package service
 

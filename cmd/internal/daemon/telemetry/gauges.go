@@ -95,7 +95,7 @@ func (g *gauges) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect reads the state of the store and of the deliveries. If a part returns an error, Collect
+// Collect reads the state of the log and of the deliveries. If a part returns an error, Collect
 // omits its metrics instead of showing 0, and counts the error.
 func (g *gauges) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), askTimeout, fmt.Errorf("the scrape did not finish within %v", askTimeout))

@@ -49,7 +49,7 @@ const (
 	maxTargets      = 200             // targets of deliveries; the others are counted under "other"
 	maxReasons      = 24              // reasons for declined replies
 	maxQueues       = 24              // queues with a depth
-	askTimeout      = 2 * time.Second // for the store and the deliveries
+	askTimeout      = 2 * time.Second // for the log and the deliveries
 	scrapeTimeout   = 8 * time.Second // below the 10 s of Prometheus, so that it receives the error
 	maxScrapes      = 4               // concurrent scrapes
 )

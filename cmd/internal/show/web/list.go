@@ -21,7 +21,7 @@ import (
 
 const (
 	perPage   = 50
-	maxSearch = 50_000 // Records that one page searches, so that it is fast at any size of the store
+	maxSearch = 50_000 // Records that one page searches, so that it is fast at any size of the log
 	maxAbout  = 300    // bytes of a command, path or text in a list
 
 	streamPause = 200 * time.Millisecond // between two writes to a stream: a busy agent must not overload the browser
@@ -203,7 +203,7 @@ func (s *Site) wait(ctx context.Context, due <-chan time.Time, live <-chan index
 		for more {
 			*seen = now.Seq
 			select {
-			case now, more = <-live: // one look at the store is enough for all
+			case now, more = <-live: // one look at the log is enough for all
 			default:
 				return true
 			}

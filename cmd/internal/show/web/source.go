@@ -55,9 +55,9 @@ type Machine struct {
 	PID                int
 	Since              time.Time
 	Answered, Declined int
-	Records            int           // in the store
-	Bytes              int64         // of the store
-	Lag                time.Duration // age of the oldest Record that is not in the store yet
+	Records            int           // in the log
+	Bytes              int64         // of the log
+	Lag                time.Duration // age of the oldest Record that the index does not have yet
 	Problems           []string      // empty = all parts work
 
 	// Only of a machine whose Records are in a database.
