@@ -45,6 +45,7 @@ type Index struct {
 	committed int64 // the position; -1 = unknown
 	counts    summarizer
 	hooks     map[[2]string]int64 // numbers of hooks, by name and source
+	labels    map[string]int64    // numbers of labels; used only by Run
 }
 
 // Options are the settings of an Index. Nil is fine.

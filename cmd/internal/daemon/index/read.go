@@ -2,7 +2,6 @@ package index
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -349,16 +348,16 @@ func (v *view) where(db *database.View, q *Query) (cond string, args []any, err 
 		add("r.id = ?", q.ID)
 	}
 	if q.Agent != "" {
-		add("r.agent = ?", q.Agent)
+		add("r.agent = "+labeled, q.Agent)
 	}
 	if q.Session != "" {
-		add("r.session = ?", q.Session)
+		add("r.session = "+labeled, q.Session)
 	}
 	if len(q.Events) == 0 && q.ID == "" {
-		add("r.event <> ?", string(spool.Alive))
+		add("r.event IS NOT "+labeled, string(spool.Alive)) // also if no row has it
 	}
 	if len(q.Events) > 0 {
-		add("r.event IN ("+database.Marks(len(q.Events))+")", anys(q.Events, func(k grapnel.Kind) any { return string(k) })...)
+		add("r.event IN (SELECT num FROM label WHERE text IN ("+database.Marks(len(q.Events))+"))", anys(q.Events, func(k grapnel.Kind) any { return string(k) })...)
 	}
 	if len(q.Decisions) > 0 {
 		cond := "r.late = 0 AND r.decision IN (" + database.Marks(len(q.Decisions)) + ")"
@@ -421,19 +420,14 @@ func hookWanted(hook string) (cond string, args []any) {
 	}
 }
 
-// firstSince returns the first row that the Since of a Query can select, so that earlier rows are
-// not read. The index finds it. If After limits the rows, that would take longer.
-func firstSince(v *database.View, q *Query) (int64, error) {
-	first := sql.NullInt64{Int64: q.After}
-	if q.After == 0 {
-		if _, err := v.Row("SELECT min(seq) FROM record WHERE time >= ?", []any{database.Stamp(q.Since)}, &first); err != nil {
-			return 0, err
-		}
-		if !first.Valid {
-			return math.MaxInt64, nil
-		}
-	}
-	return first.Int64, nil
+// labeled is the number of a label.
+const labeled = "(SELECT num FROM label WHERE text = ?)"
+
+// firstSince returns a row before which no row has a time that the Since of a Query selects, so that earlier rows
+// are not read.
+func firstSince(v *database.View, q *Query) (first int64, err error) {
+	_, err = v.Row(`SELECT coalesce((SELECT first FROM summary WHERE newest >= ? ORDER BY first LIMIT 1), (SELECT max(last) FROM summary), 0)`, []any{database.Stamp(q.Since)}, &first)
+	return first, err
 }
 
 func anys[T any](list []T, as func(T) any) []any {

@@ -1,5 +1,6 @@
 -- What the index knows about a line of the journal. seq is the position behind the line, and size its length:
--- the line itself is only in the journal. digest is empty, except for late lines; sum is a checksum
+-- the line itself is only in the journal.
+-- agent, session and event are numbers of labels. digest is empty, except for late lines; sum is a checksum
 -- of the line.
 CREATE TABLE record (
 	seq      INTEGER PRIMARY KEY,
@@ -9,18 +10,23 @@ CREATE TABLE record (
 	digest   BLOB    NOT NULL,
 	sum      INTEGER NOT NULL,
 	time     INTEGER NOT NULL,
-	agent    TEXT    NOT NULL,
-	session  TEXT    NOT NULL,
-	event    TEXT    NOT NULL,
+	agent    INTEGER NOT NULL,
+	session  INTEGER NOT NULL,
+	event    INTEGER NOT NULL,
 	decision INTEGER NOT NULL,
 	would    INTEGER NOT NULL,
 	torn     TEXT    NOT NULL
 );
 -- One firing has a Record for each decision, and any number of lines that tell how observers ended.
 CREATE UNIQUE INDEX record_once ON record(id, decision, digest);
-CREATE INDEX record_time ON record(time, seq);
 CREATE INDEX record_session ON record(session, seq);
 CREATE INDEX record_decision ON record(decision, seq) WHERE decision > 0;
+
+-- The texts that many rows share.
+CREATE TABLE label (
+	num  INTEGER PRIMARY KEY,
+	text TEXT NOT NULL UNIQUE
+);
 
 -- Other answers to a firing that has one with the same decision, by the position of their lines.
 CREATE TABLE again (

@@ -11,7 +11,7 @@ import (
 )
 
 // tables are all tables with rows of Records.
-var tables = []string{"record", "again", "ran", "hook", "words", "summary"}
+var tables = []string{"record", "label", "again", "ran", "hook", "words", "summary"}
 
 // batch adds the next lines of a log to the index. It reports whether there may be more. The lines and the
 // position after them are one commit. The lines are flushed before: after a power cut, the index must not have
@@ -65,7 +65,7 @@ func (u *update) begin() (more bool, err error) {
 		u.at = spool.Position{}
 	}
 	if u.at.At == 0 || u.at.At != u.x.committed { // it is another index
-		u.x.hooks = map[[2]string]int64{}
+		u.x.hooks, u.x.labels = map[[2]string]int64{}, map[string]int64{}
 		if err := u.x.counts.resume(u.Tx, u.x.Reader); err != nil {
 			return false, err
 		}
@@ -131,10 +131,16 @@ func (u *update) add(line *spool.Line) error {
 	if line.Torn != nil {
 		torn = e.Error
 	}
-	n, err := u.Change(`INSERT INTO record(seq, size, id, late, digest, sum, time, agent, session, event, decision, would, torn)
-		VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING`,
-		line.At, line.End-line.Begin, e.ID, e.Late, digestOf(e, line.Text), sumOf(line.Text), database.Stamp(e.Time), e.Agent, e.Session, string(e.Event),
-		int64(e.Decision), int64(e.Would), torn)
+	values := []any{line.At, line.End - line.Begin, e.ID, e.Late, digestOf(e, line.Text), sumOf(line.Text), database.Stamp(e.Time), int64(e.Decision), int64(e.Would), torn}
+	for _, text := range []string{e.Agent, e.Session, string(e.Event)} {
+		num, err := u.label(text)
+		if err != nil {
+			return err
+		}
+		values = append(values, num)
+	}
+	n, err := u.Change(`INSERT INTO record(seq, size, id, late, digest, sum, time, decision, would, torn, agent, session, event)
+		VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING`, values...)
 	switch {
 	case err != nil:
 		return err
@@ -182,5 +188,26 @@ func (u *update) hook(name, source string) (num int64, err error) {
 		return 0, err
 	}
 	u.x.hooks[key] = num
+	return num, nil
+}
+
+// maxLabels is how many labels an Index remembers. A machine has few agents and events, and many sessions.
+const maxLabels = 4096
+
+// label returns the number of a label.
+func (u *update) label(text string) (num int64, err error) {
+	if num, known := u.x.labels[text]; known {
+		return num, nil
+	}
+	if err := u.Run("INSERT INTO label(text) VALUES (?) ON CONFLICT DO NOTHING", text); err != nil {
+		return 0, err
+	}
+	if _, err := u.Row("SELECT num FROM label WHERE text = ?", []any{text}, &num); err != nil {
+		return 0, err
+	}
+	if len(u.x.labels) >= maxLabels {
+		clear(u.x.labels)
+	}
+	u.x.labels[text] = num
 	return num, nil
 }
