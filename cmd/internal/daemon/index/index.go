@@ -114,10 +114,10 @@ const (
 	settle = 10 * time.Millisecond
 
 	// lookEvery is how often Run looks for lines of other processes.
-	lookEvery = 500 * time.Millisecond
+	lookEvery = time.Second
 
 	// lookIndex is how often Run looks whether the index is still there.
-	lookIndex = time.Second
+	lookIndex = 3 * time.Second
 
 	// quiet is how long no line must arrive before the index is updated.
 	quiet = 100 * time.Millisecond

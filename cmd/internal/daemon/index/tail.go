@@ -30,6 +30,7 @@ type tail struct {
 	*Index
 	log   *spool.Log
 	at    int64         // the position up to which lines were read
+	end   int64         // of the journal, when it was looked at last
 	last  time.Time     // when the last new line was read
 	seen  seen          // the lines that were read
 	sizes map[int]int64 // of the segments
@@ -53,6 +54,19 @@ func (t *tail) read() error {
 	if err := t.find(); err != nil {
 		return err
 	}
+	if t.at < t.end {
+		if err := t.pass(); err != nil {
+			return err
+		}
+	}
+	if t.unflushed > 0 && time.Since(t.flushed) >= flushEvery {
+		return t.flush()
+	}
+	return nil
+}
+
+// pass passes the lines behind at on.
+func (t *tail) pass() error {
 	var rows []Row
 	var failed error
 	for line, err := range t.log.Raw(t.at) {
@@ -87,9 +101,6 @@ func (t *tail) read() error {
 		}
 	}
 	t.live.publish(rows)
-	if failed == nil && t.unflushed > 0 && time.Since(t.flushed) >= flushEvery {
-		failed = t.flush()
-	}
 	return failed
 }
 
@@ -166,7 +177,7 @@ func (t *tail) compare() error {
 		}
 		sizes[f.Number] = size
 	}
-	t.sizes, t.at = sizes, min(t.at, end)
+	t.sizes, t.end, t.at = sizes, end, min(t.at, end)
 	if len(gone) == 0 {
 		return nil
 	}
