@@ -2,7 +2,6 @@ package spool
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/journal"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
@@ -63,37 +61,25 @@ func Read(dir string, filter Filter) iter.Seq2[Entry, error] {
 			return
 		}
 		defer log.Close()
-		log.read(filter, map[string]int64{}, yield)
-	}
-}
-
-// read yields the Entries after the positions in done, by key, and changes the positions. It reports whether
-// to continue.
-func (l *Log) read(filter Filter, done map[string]int64, yield func(Entry, error) bool) bool {
-	for _, f := range l.files {
-		for line, err := range f.Lines(done[f.Key()]) {
-			if err == nil {
-				done[f.Key()] = line.End
-			}
-			if (err != nil || line.Text != nil) && !l.yield(f, &line, err, filter, yield) {
-				return false
+		for line, err := range log.From(0) {
+			if (err != nil || line.Text != nil) && !log.yield(&line, err, filter, yield) {
+				return
 			}
 		}
 	}
-	return true
 }
 
 // yield yields a line as an Entry, if it is wanted.
-func (l *Log) yield(f *LogFile, line *Line, err error, filter Filter, yield func(Entry, error) bool) bool {
+func (l *Log) yield(line *Line, err error, filter Filter, yield func(Entry, error) bool) bool {
 	switch {
 	case err != nil:
 		return yield(Entry{}, err)
 	case line.Torn != nil:
-		return yield(Entry{}, fmt.Errorf("%s, byte %d: %w", f.Name(), line.Begin, line.Torn))
+		return yield(Entry{}, fmt.Errorf("%s, byte %d: %w", line.File.Name(), line.Begin, line.Torn))
 	case !filter.Wants(&line.Entry):
 		return true
 	}
-	if err := line.Event(l.dir); err != nil && !yield(Entry{}, fmt.Errorf("%s: %w", f.Name(), err)) {
+	if err := line.Event(l.dir); err != nil && !yield(Entry{}, fmt.Errorf("%s: %w", line.File.Name(), err)) {
 		return false
 	}
 	return yield(line.Entry, nil)
@@ -103,22 +89,12 @@ func (l *Log) yield(f *LogFile, line *Line, err error, filter Filter, yield func
 // does not decode the Records.
 func (l *Log) IDs(after int64) ([]string, error) {
 	var ids []string
-	number, offset := journal.At(after)
-	for _, f := range l.files {
-		from := int64(0)
-		switch {
-		case f.Number < number:
-			continue
-		case f.Number == number:
-			from = offset
+	for line, err := range l.Raw(after) {
+		if err != nil {
+			return nil, err
 		}
-		for line, err := range f.Segment.Lines(from) {
-			if err != nil {
-				return nil, err
-			}
-			if id := idOf(line.Text); id != "" && line.Torn == nil {
-				ids = append(ids, id)
-			}
+		if id := idOf(line.Text); id != "" && line.Torn == nil {
+			ids = append(ids, id)
 		}
 	}
 	slices.Sort(ids)
@@ -137,43 +113,6 @@ func idOf(line []byte) string {
 	}
 	id, _ := rawjson.Unquote(line[quote:end])
 	return id
-}
-
-// poll is how often Follow checks for new lines.
-const poll = 200 * time.Millisecond
-
-// Follow yields the same as Read, and then new Entries until ctx is done.
-func Follow(ctx context.Context, dir string, filter Filter) iter.Seq2[Entry, error] {
-	return func(yield func(Entry, error) bool) {
-		log := &Log{dir: dir}
-		defer func() {
-			if log.log != nil {
-				_ = log.Close()
-			}
-		}()
-		done := map[string]int64{}
-		tick := time.NewTicker(poll)
-		defer tick.Stop()
-		for {
-			var err error
-			if log.log == nil {
-				var opened *Log
-				if opened, err = OpenLog(dir, filter.Since); err == nil {
-					log = opened
-				}
-			} else {
-				err = log.Refresh()
-			}
-			if err != nil && !yield(Entry{}, err) || err == nil && !log.read(filter, done, yield) {
-				return
-			}
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-			}
-		}
-	}
 }
 
 // decode decodes a line. The event is returned separately, because few callers need it.

@@ -1,9 +1,7 @@
 package spool
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,7 +10,6 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/testhelp/await"
 )
 
 func TestFilter(t *testing.T) {
@@ -149,62 +146,6 @@ func TestTornLines(t *testing.T) {
 			t.Errorf("Read = %+v, %v, want the Record without its event, and why", entries, problems)
 		}
 	})
-}
-
-// Follow yields existing and new Records, also from segments that begin in the meantime,
-// each once and in order.
-func TestFollow(t *testing.T) {
-	t.Parallel()
-	for name, size := range map[string]int64{"one file": 1 << 30, "one for each": 1} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s, dir := open(t, &Options{MaxSize: size})
-			ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
-			defer cancel()
-			observe(t, s, record("0"))
-			const last = 40
-			var got, want []string
-			for e, err := range Follow(ctx, dir, Filter{Session: "s1"}) {
-				if err != nil {
-					t.Fatal(err)
-				}
-				got = append(got, e.ID)
-				want = append(want, fmt.Sprint(len(want)))
-				if len(got) > last {
-					break
-				}
-				if n := len(got); n%10 == 1 { // nine more at once, one later
-					for i := range 9 {
-						observe(t, s, record(fmt.Sprint(n+i)))
-					}
-					time.AfterFunc(poll/2, func() { s.Observe(ctx, record(fmt.Sprint(n+9))) })
-				}
-			}
-			if ctx.Err() != nil || !slices.Equal(got, want) {
-				t.Errorf("Follow = %v, %v, want %v", got, ctx.Err(), want)
-			}
-		})
-	}
-}
-
-// Follow ends with its context, also if there is no log yet.
-func TestFollowEnds(t *testing.T) {
-	t.Parallel()
-	s, dir := open(t, nil)
-	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(2*poll, func() { s.Observe(ctx, record("first")) })
-	var got []string
-	defer cancel()
-	for e, err := range Follow(ctx, dir, Filter{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		got = append(got, e.ID)
-		cancel()
-	}
-	if want := []string{"first"}; !slices.Equal(got, want) {
-		t.Errorf("Follow = %v, want %v", got, want)
-	}
 }
 
 // IDs finds every Record, also if its line is longer than the buffer of the reader or its ID needs

@@ -8,7 +8,7 @@
 //	...                           // fire, answer
 //	err = s.Err()                 // what could not be stored; the reply was given anyway
 //
-// [Read], [Follow] and [OpenLog] read the Records. [Spool.Drain] runs the pending hooks, in a
+// [Read] and [OpenLog] read the Records. [Spool.Drain] runs the pending hooks, in a
 // separate process that [StartDrain] starts.
 //
 // The Records are in a journal below the directory; package journal says what a kill and a power cut leave.
