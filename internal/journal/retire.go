@@ -144,6 +144,19 @@ func Retire(dir string, limits Limits, now time.Time) (removed []Removal, err er
 	return removed, nil
 }
 
+// Due reports whether [Retire] has something to do at once: a closed segment is not sealed, or the limits are new.
+func Due(dir string, limits Limits) (bool, error) {
+	numbers, err := Numbers(dir)
+	if len(numbers) < 2 || err != nil {
+		return false, err
+	}
+	m, err := ReadManifest(dir)
+	if err != nil {
+		return false, err
+	}
+	return m.sealedTo() < numbers[len(numbers)-2] || m.limits() != limits.OrDefault(), nil
+}
+
 func (l *ledger) retire(limits Limits, now time.Time) (removed []Removal, err error) {
 	if _, err := l.seal(); err != nil {
 		return nil, err

@@ -42,21 +42,32 @@ func LimitsOf(set *load.Set) journal.Limits {
 // long or its clock is wrong, and no Record is removed.
 const longPause = 30 * 24 * time.Hour
 
-// retire seals the closed segments of the log, and removes those that exceed the limits of the policies.
-func retire(sp *spool.Spool, set *load.Set, now time.Time) error {
+// Retire seals the closed segments of the log of a place, and removes those that exceed the limits of the policies. It
+// is for machines without a daemon, which does it itself, and does nothing unless a segment was closed or the limits
+// have changed since the last time.
+func Retire(place local.Place, now time.Time) error {
+	set := place.Settings()
+	limits := LimitsOf(&set)
+	due, err := journal.Due(place.Journal(), limits)
+	if err != nil || !due {
+		return err
+	}
+	sp, err := spool.Open(place.Spool(), nil)
+	if err != nil {
+		return err
+	}
 	newest, err := sp.Closed()
 	switch {
-	case err != nil || newest.IsZero():
-		return err
+	case err != nil:
 	case set.Records.Unknown || now.Sub(newest) > longPause:
 		err = sp.Seal()
 	default:
-		_, err = sp.Retire(LimitsOf(set), now)
+		_, err = sp.Retire(limits, now)
 	}
 	if errors.Is(err, journal.ErrBusy) {
-		return nil
+		err = nil
 	}
-	return err
+	return errors.Join(err, sp.Close())
 }
 
 // Kinds construct the hooks that need a server. A nil function makes hooks that fail.
@@ -79,7 +90,7 @@ func (k Kinds) http(c ask.Circuits, h policyfile.HTTP) grapnel.Hook {
 	return k.HTTP(c, h)
 }
 
-// Drain runs all pending hooks, and removes old Records. It puts the events of `notify:` hooks into box; if box is nil,
+// Drain runs all pending hooks. It puts the events of `notify:` hooks into box; if box is nil,
 // these hooks fail. If another drain is running, it does all the work and Drain returns at once.
 // Canceling ctx stops it between two hooks.
 func Drain(ctx context.Context, place local.Place, kinds Kinds, box Outbox) error {
@@ -99,17 +110,12 @@ func Drain(ctx context.Context, place local.Place, kinds Kinds, box Outbox) erro
 	req.Settled = true
 	set := load.Policies(req)
 	KeepRecords(sp, &set)
-	return errors.Join(retire(sp, &set, time.Now()), run(ctx, place, sp, kinds, box))
-}
-
-// run runs the pending hooks of a spool, and tries the deliveries.
-func run(ctx context.Context, place local.Place, sp *spool.Spool, kinds Kinds, box Outbox) error {
 	var put Put
 	if box != nil {
 		put = box.Put
 	}
 	for round := 1; ; round++ {
-		err := sp.Drain(ctx, Runner(place, kinds, sp, put))
+		err = sp.Drain(ctx, Runner(place, kinds, sp, put))
 		if box == nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/builtin"
@@ -70,7 +71,7 @@ func startDrain(inv invocation) error {
 	return spool.StartDrain(program, args)
 }
 
-// drain runs all pending hooks and returns the exit code.
+// drain runs all pending hooks, removes old Records, and returns the exit code.
 func drain(inv invocation, stderr io.Writer) int {
 	err := runPending(inv)
 	if err != nil {
@@ -89,7 +90,7 @@ func runPending(inv invocation) error {
 	if inv.outbox != nil {
 		box = inv.outbox(place)
 	}
-	return Drain(context.Background(), place, box)
+	return errors.Join(Drain(context.Background(), place, box), late.Retire(place, time.Now()))
 }
 
 // Drain runs all pending hooks, see [late.Drain]. It starts the program grapnel for each server.

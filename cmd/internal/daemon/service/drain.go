@@ -13,6 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/queue"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
+	"github.com/grapnel-dev/grapnel/internal/late"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -72,13 +73,13 @@ func (k *countingOutbox) Put(ctx context.Context, p spool.Pending, h policyfile.
 
 func (k *countingOutbox) Flush(context.Context) error { return k.close() }
 
-// Drain runs pending hooks, and then tries the deliveries that are due. Until wait has passed, it
+// Drain runs pending hooks, removes old Records, and then tries the deliveries that are due. Until wait has passed, it
 // also tries deliveries that become due.
 func Drain(ctx context.Context, place local.Place, wait time.Duration) (*Drained, error) {
 	end := time.Now().Add(wait)
 	done := &Drained{last: make(map[string]Try)}
 	box := &countingOutbox{Outbox: Outbox{place: place, opts: done.options()}}
-	err := hookcmd.Drain(ctx, place, box)
+	err := errors.Join(hookcmd.Drain(ctx, place, box), late.Retire(place, time.Now()))
 	done.Kept = box.kept
 	return done, errors.Join(err, done.deliver(ctx, place, end))
 }
