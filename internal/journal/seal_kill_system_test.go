@@ -25,7 +25,7 @@ const keeperVar = "GRAPNEL_TEST_KEEPER"
 // keeperPoints are the points between two steps of such a process.
 var keeperPoints = []string{
 	"journal: before the manifest line", "journal: after the manifest line", "journal: before a file is removed",
-	"journal: before the head", "journal: after the head",
+	"journal: before the head", "journal: before the head has its name", "journal: after the head",
 }
 
 // keptLimits remove what is more than a few segments.
@@ -84,6 +84,9 @@ func life(t *testing.T, test, env, point string, until int) (lines []string) {
 		lines = append(lines, in.Text())
 	}
 	_ = cmd.Wait() // it was killed
+	if cmd.ProcessState.Exited() {
+		t.Errorf("%s, %s: it ended by itself: %v", test, env, cmd.ProcessState)
+	}
 	return lines
 }
 

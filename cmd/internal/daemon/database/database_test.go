@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/grapnel-dev/grapnel/internal/testhelp/notes"
+
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/database"
 	"github.com/grapnel-dev/grapnel/internal/testhelp/await"
 )
@@ -77,24 +79,6 @@ func want(t testing.TB, r *database.Reader, all string) {
 	if got, err := words(r); err != nil || got != all {
 		t.Errorf("the words are %q, %v, want %q", got, err, all)
 	}
-}
-
-// notes collects the calls of Options.Note.
-type notes struct {
-	mu   sync.Mutex
-	list []string
-}
-
-func (n *notes) add(err error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.list = append(n.list, err.Error())
-}
-
-func (n *notes) String() string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return strings.Join(n.list, "\n")
 }
 
 func TestReadAndWrite(t *testing.T) {
@@ -269,8 +253,8 @@ func TestUnusable(t *testing.T) {
 					}
 					_ = r.Close()
 				}
-				var noted notes
-				o.Note, o.Discard = noted.add, discard
+				var noted notes.Notes
+				o.Note, o.Discard = noted.Add, discard
 				db, err := database.Open(o)
 				if test.version && !discard {
 					if !errors.Is(err, database.ErrVersion) || noted.String() != "" {
@@ -305,8 +289,8 @@ func TestDamagedWhileOpen(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	o := options(dir)
-	var noted notes
-	o.Note = noted.add
+	var noted notes.Notes
+	o.Note = noted.Add
 	db := openTest(t, o)
 	calls := 0
 	err := db.Write(t.Context(), func(tx *database.Tx) error {

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/grapnel-dev/grapnel/internal/testhelp/notes"
+
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/database"
 	"github.com/grapnel-dev/grapnel/internal/testhelp/await"
 )
@@ -56,8 +58,8 @@ func TestFilesChanged(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "dir")
 			o, created := options(dir), 0
-			var noted notes
-			o.Note = noted.add
+			var noted notes.Notes
+			o.Note = noted.Add
 			o.Created = func(*database.Tx) error { created++; return nil }
 			db := openTest(t, o)
 			put(t, db, "a")

@@ -3,6 +3,7 @@
 package index
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,10 @@ import (
 	"os/exec"
 	"testing"
 	"time"
+
+	"github.com/grapnel-dev/grapnel/internal/testhelp/await"
+
+	"github.com/grapnel-dev/grapnel/internal/testhelp/notes"
 
 	"golang.org/x/sys/unix"
 
@@ -23,9 +28,9 @@ const fullVar = "GRAPNEL_TEST_FULL_INDEX"
 // TestFullDisk runs TestFullIndex in a process of its own, because a limit for files is one of the whole process.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFullIndex$")
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.run=^TestFullIndex$")
 	cmd.Env = append(os.Environ(), fullVar+"="+t.TempDir())
-	if out, err := cmd.CombinedOutput(); err != nil {
+	if out, err := cmd.CombinedOutput(); err != nil || !bytes.Contains(out, []byte("--- PASS: TestFullIndex")) {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
@@ -44,8 +49,8 @@ func TestFullIndex(t *testing.T) {
 		list = append(list, entry(fmt.Sprintf("r%04d", i)))
 	}
 	p.put(list[:50]...)
-	var noted notes
-	x := p.keep(&Options{Note: noted.add})
+	var noted notes.Notes
+	x := p.keep(&Options{Note: noted.Add})
 	p.catchUp(x)
 	limit := func(size uint64) {
 		t.Helper()
@@ -56,17 +61,13 @@ func TestFullIndex(t *testing.T) {
 		p.put(list[i : i+50]...)
 	}
 	p.run(x)
-	for x.Condition().Err == nil {
-		time.Sleep(10 * time.Millisecond)
-	}
+	await.Until(t, "the index is stopped", func() bool { return x.Condition().Err != nil })
 	r := p.Open()
 	p.agree("the disk is full", r, Query{}, Query{Limit: 10})
 	p.ok(r.Close())
 	limit(math.MaxInt64)
 	p.all()
-	for x.Condition().Err != nil {
-		time.Sleep(10 * time.Millisecond)
-	}
+	await.Until(t, "the index continues", func() bool { return x.Condition().Err == nil })
 	p.agree("there is room again", x.Reader, Query{}, Query{Limit: 10})
 	n := p.sql(x.Reader, "SELECT count(*) FROM record")
 	if c, err := x.Count(context.Background(), time.Time{}); n != 3000 || c.Totals().Firings != 3000 || err != nil {

@@ -66,24 +66,6 @@ func lineOf(e spool.Entry) []byte {
 	return raw
 }
 
-// notes collects the calls of Options.Note.
-type notes struct {
-	mu   sync.Mutex
-	list []string
-}
-
-func (n *notes) add(err error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.list = append(n.list, err.Error())
-}
-
-func (n *notes) String() string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return strings.Join(n.list, "\n")
-}
-
 // A place is a log that a test writes. It ends the test at every error.
 type place struct {
 	Log

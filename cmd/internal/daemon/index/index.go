@@ -58,8 +58,8 @@ type Options struct {
 	// appended none.
 	Own func(text []byte) bool
 
-	// Appended is called for each new line of another process, in the order of the journal. Nil = not called.
-	Appended func(*spool.Line)
+	// Other is called for each new line of another process, in the order of the journal. Nil = not called.
+	Other func(*spool.Line)
 }
 
 // Keep opens the index of a Log for writing, or makes it. Only one process at a time can do that; for others
@@ -101,8 +101,8 @@ func (x *Index) Close() error {
 	return errors.Join(x.Reader.Close(), x.file.Close())
 }
 
-// Appended says that this process has appended lines, so that Run need not find that out.
-func (x *Index) Appended() {
+// Wake says that this process has appended lines, so that Run need not find that out.
+func (x *Index) Wake() {
 	select {
 	case x.wake <- struct{}{}:
 	default:

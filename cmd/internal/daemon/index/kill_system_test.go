@@ -102,6 +102,9 @@ func TestKilled(t *testing.T) {
 			_ = cmd.Process.Kill()
 			<-ended
 		}
+		if cmd.ProcessState.Exited() {
+			t.Fatalf("the process ended by itself: %v", cmd.ProcessState)
+		}
 		r := p.Open()
 		if life%6 == 5 {
 			p.agree(fmt.Sprint("after life ", life), r, Query{Limit: 500})

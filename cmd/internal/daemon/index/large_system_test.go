@@ -37,7 +37,7 @@ func TestBehind(t *testing.T) {
 			if _, err := p.w.Append(lineOf(entry(fmt.Sprint("busy", i)))); err != nil {
 				t.Error(err)
 			}
-			x.Appended()
+			x.Wake()
 			time.Sleep(quiet / 4)
 		}
 	}()

@@ -296,7 +296,7 @@ func TestSubscribe(t *testing.T) {
 	p := begin(t)
 	p.put(entry("before"))
 	var appended []string
-	x := p.keep(&Options{Note: func(err error) { t.Error(err) }, Appended: func(line *spool.Line) { appended = append(appended, line.Entry.ID) }})
+	x := p.keep(&Options{Note: func(err error) { t.Error(err) }, Other: func(line *spool.Line) { appended = append(appended, line.Entry.ID) }})
 	stop := p.run(x)
 	p.all()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -309,7 +309,7 @@ func TestSubscribe(t *testing.T) {
 			p.next()
 		}
 		p.put(entry(id), entry(id)) // the same line again is not new
-		x.Appended()
+		x.Wake()
 		want = append(want, id, id)
 		for _, ch := range []<-chan Live{live, other} {
 			got := <-ch
@@ -381,7 +381,7 @@ func TestAppendedMeanwhile(t *testing.T) {
 	p.index()
 	p.put(list[100:]...)
 	came := make(chan string, len(list))
-	x := p.keep(&Options{Appended: func(line *spool.Line) { came <- line.Entry.ID }})
+	x := p.keep(&Options{Other: func(line *spool.Line) { came <- line.Entry.ID }})
 	stop := p.run(x)
 	p.all()
 	stop()

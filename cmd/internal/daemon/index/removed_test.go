@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/internal/testhelp/notes"
+
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
@@ -66,8 +68,8 @@ func TestOtherLog(t *testing.T) {
 	r := p.Open()
 	defer r.Close()
 	p.agree("with another index", r, Query{}, Query{Filter: spool.Filter{Session: "other"}})
-	var noted notes
-	x := p.keep(&Options{Note: noted.add})
+	var noted notes.Notes
+	x := p.keep(&Options{Note: noted.Add})
 	p.run(x)
 	p.all()
 	if !strings.Contains(noted.String(), "has the index of another log") {

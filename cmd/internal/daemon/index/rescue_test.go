@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/grapnel-dev/grapnel/internal/testhelp/notes"
+
 	"github.com/grapnel-dev/grapnel/internal/testhelp/await"
 )
 
@@ -167,8 +169,8 @@ func TestStateAway(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	p := in(t, dir)
 	p.put(entries(20)...)
-	var noted notes
-	x := p.keep(&Options{Note: noted.add})
+	var noted notes.Notes
+	x := p.keep(&Options{Note: noted.Add})
 	p.run(x)
 	p.all()
 	p.ok(p.w.Close())

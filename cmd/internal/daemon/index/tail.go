@@ -86,8 +86,8 @@ func (t *tail) pass() error {
 			continue // most lines: to decode them takes longer than all else here
 		}
 		line.Decode(time.Time{})
-		if !own && t.opts.Appended != nil {
-			t.opts.Appended(&line)
+		if !own && t.opts.Other != nil {
+			t.opts.Other(&line)
 		}
 		name := nameOf(&line.Entry, line.Text)
 		if _, again := t.seen.add(name, first{}, nil); !again && t.live.any() {

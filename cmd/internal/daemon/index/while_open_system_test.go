@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/internal/testhelp/notes"
+
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/database"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/internal/testhelp/await"
@@ -23,8 +25,8 @@ func TestIndexDamagedMeanwhile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p, former := worn(t)
-			var noted notes
-			x := p.keep(&Options{Note: noted.add})
+			var noted notes.Notes
+			x := p.keep(&Options{Note: noted.Add})
 			p.run(x)
 			p.all()
 			r := p.Open()
@@ -91,9 +93,9 @@ func TestSegmentsChanged(t *testing.T) {
 				}
 				p.put(list[30*i : 30*i+30]...)
 			}
-			var noted notes
+			var noted notes.Notes
 			came := make(chan string, 100)
-			x := p.keep(&Options{Note: noted.add, Appended: func(line *spool.Line) { came <- line.Entry.ID }})
+			x := p.keep(&Options{Note: noted.Add, Other: func(line *spool.Line) { came <- line.Entry.ID }})
 			p.run(x)
 			p.all()
 			p.ok(change(p))

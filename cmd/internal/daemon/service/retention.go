@@ -88,7 +88,7 @@ func (d *daemon) retention(ctx context.Context) error {
 			timer.Stop()
 			return nil
 		case <-timer.C:
-		case <-d.limits:
+		case <-d.retireNow:
 			timer.Stop()
 		}
 	}

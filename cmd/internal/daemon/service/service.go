@@ -63,8 +63,8 @@ type daemon struct {
 	keep    policyfile.Retention // of the policies that were loaded last
 	forward *forwarding.Group
 
-	loads  chan struct{} // signals that policies were loaded, see memory
-	limits chan struct{} // signals that keep has changed, or that a segment of the log was closed
+	loads     chan struct{} // signals that policies were loaded, see memory
+	retireNow chan struct{} // signals that keep has changed, or that a segment of the log was closed
 
 	answered, declined atomic.Int64
 	unrecorded         atomic.Int64  // replies of this daemon without a Record
@@ -81,7 +81,7 @@ type Options struct {
 // Run replies to events until ctx is done, and returns when all parts have stopped.
 func Run(ctx context.Context, place local.Place, log *slog.Logger, opts Options) error {
 	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
-	d := &daemon{place: place, log: log, opts: opts, begun: time.Now(), loads: make(chan struct{}, 1), limits: make(chan struct{}, 1)}
+	d := &daemon{place: place, log: log, opts: opts, begun: time.Now(), loads: make(chan struct{}, 1), retireNow: make(chan struct{}, 1)}
 	return d.run(ctx)
 }
 
@@ -188,9 +188,9 @@ func (d *daemon) run(ctx context.Context) (err error) {
 func (d *daemon) open(ctx context.Context) (err error) {
 	d.journal.Dir = d.place.Journal()
 	d.records, err = OpenIndex(ctx, d.place, storeWait, &index.Options{
-		Note:     func(err error) { d.log.Warn("log warning", "note", err) },
-		Own:      d.ours.take,
-		Appended: func(line *spool.Line) { d.appended(ctx, line) },
+		Note:  func(err error) { d.log.Warn("log warning", "note", err) },
+		Own:   d.ours.take,
+		Other: func(line *spool.Line) { d.appended(ctx, line) },
 	})
 	if err != nil {
 		return err
@@ -298,10 +298,10 @@ func (d *daemon) append(lines [][]byte, sync bool) error {
 		d.ours.remove(lines) // another process, or the spool, appends them
 	}
 	d.appendFailed(err)
-	d.records.Appended()
+	d.records.Wake()
 	if begun > 0 {
 		select {
-		case d.limits <- struct{}{}: // a segment can be sealed
+		case d.retireNow <- struct{}{}: // a segment can be sealed
 		default:
 		}
 	}

@@ -82,7 +82,7 @@ func (d *daemon) policyLoaded(set *load.Set) {
 	d.mu.Unlock()
 	if changed {
 		select {
-		case d.limits <- struct{}{}:
+		case d.retireNow <- struct{}{}:
 		default:
 		}
 	}

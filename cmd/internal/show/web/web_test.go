@@ -211,7 +211,7 @@ func (f *fixture) put(t *testing.T, i int, command string) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	f.log.Appended()
+	f.log.Wake()
 }
 
 // rows returns the numbers of the Records, oldest first.
