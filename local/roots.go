@@ -26,10 +26,9 @@ import (
 // guards of a running session. Instead, the store refuses new roots when it is full. Each of the
 // 256 directories has a limit, so a new session checks only a few files.
 const (
-	rootIdle      = 7 * 24 * time.Hour // minimum time that a root is kept after its last use
-	rootRefresh   = time.Hour          // maximum lag of the modification time behind the last use
-	rootsPerDir   = 64                 // 16,384 roots in total
-	rootTemporary = ".new-"            // prefix of files that are being written
+	rootIdle    = 7 * 24 * time.Hour // minimum time that a root is kept after its last use
+	rootRefresh = time.Hour          // maximum lag of the modification time behind the last use
+	rootsPerDir = 64                 // 16,384 roots in total
 )
 
 // sessionRoot returns the root of the event's session. If the root could not be stored, it also
@@ -101,7 +100,7 @@ func (p Place) keepRoot(name string, found root, now time.Time) (root, error) {
 	if err := makeRoom(dir, now); err != nil {
 		return found, err
 	}
-	f, err := os.CreateTemp(dir, rootTemporary+"*") // mode 0600
+	f, err := os.CreateTemp(dir, files.Temporary+"*") // mode 0600
 	if err != nil {
 		return found, err
 	}
@@ -124,7 +123,7 @@ func (p Place) keepRoot(name string, found root, now time.Time) (root, error) {
 func makeRoom(dir string, now time.Time) error {
 	return files.MakeRoom(dir, rootsPerDir, func(name string, info fs.FileInfo) bool {
 		limit := rootIdle + rootRefresh
-		if strings.HasPrefix(info.Name(), rootTemporary) {
+		if strings.HasPrefix(info.Name(), files.Temporary) {
 			limit = rootRefresh // the writing process was killed
 		}
 		switch idle := now.Sub(info.ModTime()); {

@@ -5,7 +5,26 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
 )
+
+// Temporary is the prefix of a file that is being written. If its process is killed, the file stays
+// until [RemoveLeftover] gets its name.
+const Temporary = ".new-"
+
+// leftover is the age of a temporary file whose process was killed. A write takes much less.
+const leftover = time.Minute
+
+// RemoveLeftover removes the file if it is temporary and older than a minute: its process was killed.
+func RemoveLeftover(name string, now time.Time) {
+	if !strings.HasPrefix(filepath.Base(name), Temporary) {
+		return
+	}
+	if info, err := os.Lstat(name); err == nil && now.Sub(info.ModTime()) > leftover {
+		_ = os.Remove(name)
+	}
+}
 
 // Write replaces the file. If the process is killed, the old content remains. After a power cut
 // the file may be empty or damaged. The file gets exactly the permissions of mode, independent of
@@ -22,7 +41,7 @@ func WriteSync(name string, data []byte, mode fs.FileMode) error {
 // create the file at the same time, all get the content of one of them, on a file system with
 // links. The file has the mode 0600.
 func Create(name string, data []byte) ([]byte, error) {
-	f, err := os.CreateTemp(filepath.Dir(name), ".new-*")
+	f, err := os.CreateTemp(filepath.Dir(name), Temporary+"*")
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +59,7 @@ func Create(name string, data []byte) ([]byte, error) {
 }
 
 func write(name string, data []byte, mode fs.FileMode, sync bool) error {
-	f, err := os.CreateTemp(filepath.Dir(name), ".new-*")
+	f, err := os.CreateTemp(filepath.Dir(name), Temporary+"*")
 	if err != nil {
 		return err
 	}

@@ -2,12 +2,15 @@ package load_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/policy/fixture"
@@ -226,6 +229,32 @@ func TestPruneKeepsTheLastOfEachFile(t *testing.T) {
 	_, e := loadFile(t, file, snaps, false)
 	if v := e.Fire(context.Background(), fixture.Shell("touch x")); v.Reason() != "no touching" {
 		t.Errorf("%v %q, want the last valid content in force", v.Decision, v.Reason())
+	}
+}
+
+// A process that is killed while it stores a content leaves a file. A later process removes it, but
+// not the file of one that still writes.
+func TestPruneRemovesLeftovers(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file, snaps := filepath.Join(dir, "p.yaml"), filepath.Join(dir, "state")
+	if err := os.Mkdir(snaps, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	killed, writes := filepath.Join(snaps, ".new-1"), filepath.Join(snaps, ".new-2")
+	put(t, killed, "half")
+	put(t, writes, "half")
+	old := time.Now().Add(-2 * time.Minute)
+	if err := os.Chtimes(killed, old, old); err != nil {
+		t.Fatal(err)
+	}
+	put(t, file, blockAll)
+	loadFile(t, file, snaps, false)
+	if _, err := os.Lstat(killed); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the old file: %v, want that it does not exist", err)
+	}
+	if _, err := os.Lstat(writes); err != nil {
+		t.Errorf("the new file: %v", err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/policy/match"
@@ -136,8 +137,8 @@ func (s snapshots) keepAs(digest string, snap snapshot) bool {
 	return files.Write(s.file(digest), addChecksum(snap.encode()), 0o600) == nil
 }
 
-// prune deletes the oldest contents. It keeps the last content of each file; otherwise an attacker
-// could remove it by adding many others.
+// prune deletes the oldest contents, and files of writers that were killed. It keeps the last content
+// of each file; otherwise an attacker could remove it by adding many others.
 func (s snapshots) prune() {
 	dir, err := os.Open(s.dir)
 	if err != nil {
@@ -150,6 +151,8 @@ func (s snapshots) prune() {
 	for _, name := range names {
 		file := filepath.Join(s.dir, name)
 		switch {
+		case strings.HasPrefix(name, files.Temporary):
+			files.RemoveLeftover(file, time.Now())
 		case strings.HasPrefix(name, lastPrefix):
 			sum, _ := files.Read(file, files.DigestLen)
 			last[string(sum)] = true

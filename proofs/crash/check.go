@@ -16,6 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/queue"
 	"github.com/grapnel-dev/grapnel/cmd/proofs/served"
+	"github.com/grapnel-dev/grapnel/internal/files"
 	"github.com/grapnel-dev/grapnel/internal/journal"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
@@ -202,11 +203,15 @@ func (t *trial) same(ctx context.Context, rows []int64) error {
 // unfinished lists parts of file names that exist only during an operation.
 var unfinished = []string{".new", "new-", ".tmp", ".broken", "daemon.json"}
 
-// files verifies that no temporary file was left behind.
+// files verifies that no temporary file was left behind. A process that was killed while it stored a
+// policy leaves its file until another content is stored.
 func (t *trial) files() error {
 	return filepath.WalkDir(served.State(t.root), func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
+		}
+		if filepath.Base(filepath.Dir(path)) == "policy" && strings.HasPrefix(e.Name(), files.Temporary) {
+			return nil
 		}
 		for _, part := range unfinished {
 			if strings.Contains(e.Name(), part) || e.Name() == "socket" {
