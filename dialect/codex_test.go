@@ -6,10 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/internal/testhelp/rapid"
-
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/rapid"
 )
 
 // codexKeys has the members that Codex 0.169.0 accepts in an answer, by event. Any other member

@@ -7,10 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/internal/testhelp/rapid"
-
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/rapid"
 )
 
 func crushCall(t testing.TB, tool, input string) *grapnel.Event {

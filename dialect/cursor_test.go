@@ -10,10 +10,9 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/grapnel-dev/grapnel/internal/testhelp/rapid"
-
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/rapid"
 )
 
 // For any payload of Cursor and any answer of hooks, Cursor gets one JSON object with exit code

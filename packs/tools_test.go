@@ -4,10 +4,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/policy/load"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
-
-	"github.com/grapnel-dev/grapnel"
 )
 
 // A rule about calls holds for every tool that runs a line, so none names the class shell. Rules about

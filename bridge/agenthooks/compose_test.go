@@ -6,9 +6,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/internal/testhelp/rapid"
-
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/rapid"
 )
 
 // testEmission returns an emission before a tool call.

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/internal/testhelp/rapid"
-
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 

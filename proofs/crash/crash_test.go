@@ -11,9 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/index"
-
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/index"
 	"github.com/grapnel-dev/grapnel/cmd/internal/programs"
 	"github.com/grapnel-dev/grapnel/cmd/proofs/served"
 	"github.com/grapnel-dev/grapnel/internal/journal"

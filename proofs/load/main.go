@@ -33,11 +33,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/index"
-	"github.com/grapnel-dev/grapnel/internal/journal"
-
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/index"
 	"github.com/grapnel-dev/grapnel/cmd/proofs/served"
+	"github.com/grapnel-dev/grapnel/internal/journal"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 

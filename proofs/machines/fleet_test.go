@@ -16,16 +16,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/cmd/proofs/records"
-
-	"github.com/jackc/pgx/v5"
-	"github.com/nats-io/nats.go/jetstream"
-
+	backend "github.com/grapnel-dev/grapnel/backend/nats"
 	"github.com/grapnel-dev/grapnel/backend/postgres"
+	"github.com/grapnel-dev/grapnel/cmd/proofs/records"
 	"github.com/grapnel-dev/grapnel/internal/testhelp/postgrestest"
 	"github.com/grapnel-dev/grapnel/local"
 
-	backend "github.com/grapnel-dev/grapnel/backend/nats"
+	"github.com/jackc/pgx/v5"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // The size of TestFleet.

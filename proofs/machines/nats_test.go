@@ -15,9 +15,8 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/grapnel-dev/grapnel/internal/forward"
-
 	backend "github.com/grapnel-dev/grapnel/backend/nats"
+	"github.com/grapnel-dev/grapnel/internal/forward"
 )
 
 const one = "0123456789abcdef0123456789abcdef" // a machine

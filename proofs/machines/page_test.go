@@ -19,13 +19,12 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	backend "github.com/grapnel-dev/grapnel/backend/nats"
 	"github.com/grapnel-dev/grapnel/backend/postgres"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/machines"
 	"github.com/grapnel-dev/grapnel/internal/forward"
 	"github.com/grapnel-dev/grapnel/internal/testhelp/await"
 	"github.com/grapnel-dev/grapnel/internal/testhelp/postgrestest"
-
-	backend "github.com/grapnel-dev/grapnel/backend/nats"
 )
 
 // A page is docs/many-machines.md.

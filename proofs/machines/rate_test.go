@@ -10,17 +10,15 @@ import (
 	"testing"
 	"time"
 
+	backend "github.com/grapnel-dev/grapnel/backend/nats"
+	"github.com/grapnel-dev/grapnel/backend/postgres"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/index"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/records"
-
-	"github.com/jackc/pgx/v5"
-	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/grapnel-dev/grapnel/backend/postgres"
 	"github.com/grapnel-dev/grapnel/internal/forward"
 	"github.com/grapnel-dev/grapnel/internal/testhelp/postgrestest"
 
-	backend "github.com/grapnel-dev/grapnel/backend/nats"
+	"github.com/jackc/pgx/v5"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // least is the least rate of a forwarder in relation to the bulk load of the engine itself.

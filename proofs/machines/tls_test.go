@@ -21,10 +21,9 @@ import (
 	"testing"
 	"time"
 
+	backend "github.com/grapnel-dev/grapnel/backend/nats"
 	"github.com/grapnel-dev/grapnel/backend/postgres"
 	"github.com/grapnel-dev/grapnel/internal/testhelp/postgrestest"
-
-	backend "github.com/grapnel-dev/grapnel/backend/nats"
 )
 
 // remote is an address that leads to loopback, and that Grapnel treats as another machine.

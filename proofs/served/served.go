@@ -23,11 +23,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/index"
-	"github.com/grapnel-dev/grapnel/internal/spool"
-
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/index"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
+	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
 // Compile compiles programs of cmd into a directory with the default flags of Go and the given

@@ -34,10 +34,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/internal/journal"
-
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
 	"github.com/grapnel-dev/grapnel/cmd/proofs/served"
+	"github.com/grapnel-dev/grapnel/internal/journal"
 )
 
 // Upper limits for a daemon. The idle daemon has answered some events before.

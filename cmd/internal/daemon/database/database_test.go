@@ -12,10 +12,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/internal/testhelp/notes"
-
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/database"
 	"github.com/grapnel-dev/grapnel/internal/testhelp/await"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/notes"
 )
 
 func TestMain(m *testing.M) { await.Main(m) }

@@ -11,10 +11,9 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/internal/testhelp/notes"
-
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/database"
 	"github.com/grapnel-dev/grapnel/internal/testhelp/await"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/notes"
 )
 
 // Nothing may be written into a file without a path: it would be lost.

@@ -17,11 +17,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/internal/testhelp/rapid"
-
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/queue"
 	"github.com/grapnel-dev/grapnel/internal/testhelp/await"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/rapid"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 

@@ -13,13 +13,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/internal/testhelp/await"
-
 	"github.com/grapnel-dev/grapnel/internal/testhelp/notes"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
 // fullVar makes a test process one whose files cannot grow: its directory.

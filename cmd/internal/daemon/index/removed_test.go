@@ -8,9 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/internal/testhelp/notes"
-
 	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/notes"
 )
 
 // A damaged line does not hide others, and does not stop a daemon that begins with it.

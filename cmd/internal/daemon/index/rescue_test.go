@@ -12,9 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/internal/testhelp/notes"
-
 	"github.com/grapnel-dev/grapnel/internal/testhelp/await"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/notes"
 )
 
 // replace puts another file in the place of the database.

@@ -10,11 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/internal/testhelp/notes"
-
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/database"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/internal/testhelp/await"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/notes"
 )
 
 // The index is damaged while an idle daemon has it open: the daemon notices without a new line, and readers that have the

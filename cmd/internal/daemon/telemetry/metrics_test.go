@@ -23,9 +23,8 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
-	"github.com/grapnel-dev/grapnel/internal/testhelp/rapid"
-
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/rapid"
 )
 
 // scrape reads the metrics like Prometheus: over HTTP, with its parser.

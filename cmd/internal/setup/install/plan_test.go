@@ -15,10 +15,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"github.com/grapnel-dev/grapnel/internal/testhelp/rapid"
-
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/installation"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/rapid"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")

@@ -9,9 +9,8 @@ import (
 
 	"github.com/tailscale/hujson"
 
-	"github.com/grapnel-dev/grapnel/internal/testhelp/rapid"
-
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/rapid"
 )
 
 // A writer draws settings documents: any JSON, with or without comments, in unusual formats.
