@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -122,6 +123,22 @@ func TestTiersOfAChange(t *testing.T) {
 		}
 		if few := len(rest) < len(got)-len(short); few == slices.Contains(want, "e2e") {
 			t.Errorf("%s changed: %q, want all agents or three of them", file, got)
+		}
+	}
+}
+
+// Each folder that decides whether a tier runs exists.
+func TestFoldersExist(t *testing.T) {
+	t.Parallel()
+	tables := regexp.MustCompile(`(?m)^readonly everything='(.*)'$|^\t\[[a-z0-9]+\]="(.*)"$`).FindAllStringSubmatch(read(t, ".ci/run"), -1)
+	if len(tables) < 8 {
+		t.Fatalf("%d lists of folders in .ci/run, want the ones of all long tiers", len(tables))
+	}
+	for _, table := range tables {
+		for folder := range strings.FieldsSeq(table[1] + table[2]) {
+			if _, err := os.Stat(filepath.Join("..", "..", folder)); err != nil && !strings.HasPrefix(folder, ":(glob)") {
+				t.Errorf(".ci/run names %s, which does not exist", folder)
+			}
 		}
 	}
 }
