@@ -118,7 +118,7 @@ func Open(ctx context.Context, opts *Options) (*Engine, error) {
 		o.Files = e.Place.Files(absoluteIn(cwd, o.Policies), e.Place.DirsOf(cwd))
 	}
 	if o.Counter == nil {
-		counter, err := spool.Open(e.Place.Spool(), nil)
+		counter, err := spool.Open(e.Place.State, nil)
 		if err != nil {
 			return nil, err
 		}

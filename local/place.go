@@ -39,11 +39,8 @@ type Place struct {
 	Roots *Roots // caches the roots of sessions; nil = Dirs reads the root's file for each event
 }
 
-// Spool returns the directory of Records and pending observers.
-func (p Place) Spool() string { return filepath.Join(p.State, "spool") }
-
 // Journal returns the directory of the log.
-func (p Place) Journal() string { return filepath.Join(p.Spool(), spool.JournalDir) }
+func (p Place) Journal() string { return filepath.Join(p.State, spool.JournalDir) }
 
 // Index returns the directory of the index of Records.
 func (p Place) Index() string { return filepath.Join(p.State, "index") }

@@ -159,7 +159,7 @@ func goldenRun(t *testing.T, v view, typed string, args []string, policy string,
 	}
 	t.Chdir(home)
 	if !records.IsZero() {
-		putLines(t, filepath.Join(root, "state", "spool"), strings.Split(strings.TrimSpace(goldenRecords(t, records, root)), "\n")...)
+		putLines(t, filepath.Join(root, "state"), strings.Split(strings.TrimSpace(goldenRecords(t, records, root)), "\n")...)
 		var ignored bytes.Buffer
 		if exit := run([]string{"install", "claude-code", "--yes", "--root", root}, strings.NewReader(""), &ignored, &ignored); exit != 0 {
 			t.Fatalf("install: exit %d: %s", exit, &ignored)

@@ -74,7 +74,7 @@ func runHook(t *testing.T, agent, root, event string, env ...string) (stdout, st
 // lastError returns the error of the only hook in the last Record.
 func lastError(t *testing.T, root string) string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(root, "state", "spool", "journal", "00000001.jsonl"))
+	data, err := os.ReadFile(filepath.Join(root, "state", "journal", "00000001.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func TestAsk(t *testing.T) {
 			if err := json.Unmarshal(body, &sent); err != nil || sent.Kind != "tool.before" || len(sent.Tool.Commands) != 1 || header.Get("Authorization") != "Bearer s3cret" || header.Get("X-Team") != "core" {
 				t.Errorf("%v, sent %s with %v", err, body, header)
 			}
-			for _, dir := range []string{"spool", "policy"} { // secrets are not stored
+			for _, dir := range []string{"journal", "outbox", "counts", "policy"} { // secrets are not stored
 				_ = filepath.WalkDir(filepath.Join(root, "state", dir), func(name string, d os.DirEntry, _ error) error {
 					if data, err := os.ReadFile(name); err == nil && (bytes.Contains(data, []byte("s3cret")) || bytes.Contains(data, []byte("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"))) {
 						t.Errorf("%s holds a secret", name)
@@ -251,7 +251,7 @@ func TestAskCircuit(t *testing.T) {
 // endCooldown moves the end of the open state of all circuits below a root into the past.
 func endCooldown(t *testing.T, root string) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(root, "state", "spool", "counts", "*", "*", "*"))
+	files, err := filepath.Glob(filepath.Join(root, "state", "counts", "*", "*", "*"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no circuit is kept: %v", err)
 	}
@@ -358,7 +358,7 @@ func TestAskLater(t *testing.T) {
 		t.Errorf("it is sent %s", body)
 	}
 	await.Until(t, "a record of the drain says how it ended", func() bool {
-		data, _ := os.ReadFile(filepath.Join(root, "state", "spool", "journal", "00000001.jsonl"))
+		data, _ := os.ReadFile(filepath.Join(root, "state", "journal", "00000001.jsonl"))
 		return bytes.Contains(data, []byte(`"late":true`))
 	})
 }

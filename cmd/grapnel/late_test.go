@@ -28,7 +28,7 @@ func putLines(t *testing.T, dir string, lines ...string) {
 func TestLateRecords(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	dir := filepath.Join(root, "state", "spool")
+	dir := filepath.Join(root, "state")
 	at := time.Now().UTC().Format(time.RFC3339Nano)
 	first := `{"id":"1","time":"` + at + `","agent":"claude-code","session":"s","event":"tool.before","tool":"Bash","decision":"block","hooks":[],"ms":1}`
 	late := `{"id":"1","time":"` + at + `","agent":"claude-code","session":"s","event":"tool.before","tool":"Bash","decision":"none","hooks":[{"name":"tell","source":"user","decision":"none","async":true,"ms":2}],"ms":2,"late":true}`

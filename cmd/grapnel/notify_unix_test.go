@@ -81,7 +81,7 @@ func listener(t testing.TB, file, status string) *httptest.Server {
 }
 
 // TestNotify tests the delivery of an event to a server through all parts: grapnel-hook, the
-// spool, the drain, the store, and a server on loopback.
+// outbox, the drain, the queue, and a server on loopback.
 func TestNotify(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
@@ -132,7 +132,7 @@ func deliveries(t *testing.T, place local.Place, n int) []delivery.Job {
 	return jobs
 }
 
-// While the queue is in use, deliveries wait in the spool and other hooks do not wait. The next
+// While the queue is in use, deliveries wait in the outbox and other hooks do not wait. The next
 // drain sends each delivery once.
 func TestNotifyWhileTheQueueIsInUse(t *testing.T) {
 	t.Parallel()
@@ -150,7 +150,7 @@ func TestNotifyWhileTheQueueIsInUse(t *testing.T) {
 	}
 	runHook(t, "claude-code", root, claudeShell)
 	await.Until(t, "the notice waits and the other hook has run", func() bool {
-		later, _ := filepath.Glob(filepath.Join(place.Spool(), "outbox", "*.later"))
+		later, _ := filepath.Glob(filepath.Join(place.State, "outbox", "*.later"))
 		_, errOther := os.Stat(filepath.Join(root, "other"))
 		return len(later) == 1 && errOther == nil
 	})

@@ -266,10 +266,10 @@ func checkRecords(fail func(string, ...any), dir string) {
 		return
 	}
 	_ = filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
-		if err != nil || !e.IsDir() || e.Name() != "spool" {
+		if err != nil || !e.IsDir() || e.Name() != spool.JournalDir {
 			return nil // scripts also make directories that cannot be read
 		}
-		log, err := spool.OpenLog(name, time.Time{})
+		log, err := spool.OpenLog(filepath.Dir(name), time.Time{})
 		if err != nil {
 			return nil // as above
 		}

@@ -86,8 +86,8 @@ func TestServerOfGoAgent(t *testing.T) {
 			if n := engine.Counts(); n.Events != 1 || n.Blocked != 1 || n.Lost != 0 || n.Delivered+n.Retries != 1 {
 				t.Errorf("%+v", n)
 			}
-			if files, _ := filepath.Glob(filepath.Join(root, "state", "spool", "*", "*.jsonl")); len(files) == 0 && !daemon {
-				t.Error("the Records are not in the spool")
+			if files, _ := filepath.Glob(filepath.Join(root, "state", "*", "*.jsonl")); len(files) == 0 && !daemon {
+				t.Error("the Records are not in the log")
 			}
 		})
 	}

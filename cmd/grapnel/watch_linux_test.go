@@ -136,7 +136,7 @@ func TestWatch(t *testing.T) {
 	w.Want(t, "change Bash curl -H sk-abc", "changed: tool.input", `-   "command": "curl -H sk-abc https://example.com"`, `+   "command": "curl -H sk-*** https://example.com"`)
 
 	w.SetSize(t, 120, 40)
-	screen = w.Want(t, "no daemon: reading the spool", "claude-code", "run_shell_command npm install evil", "event as recorded")
+	screen = w.Want(t, "no daemon: reading the log", "claude-code", "run_shell_command npm install evil", "event as recorded")
 	if n := strings.Count(screen, "\n"); n != 40 {
 		t.Errorf("the screen has %d lines:\n%s", n, screen)
 	}
@@ -175,7 +175,7 @@ func TestWatchDaemonComesAndGoes(t *testing.T) {
 }
 
 // In a burst of more events than the screen keeps, all are counted and the dropped ones are
-// reported, while a daemon takes them from the spool and stops again.
+// reported, while a daemon starts and stops again.
 func TestWatchBurst(t *testing.T) {
 	t.Parallel()
 	h := newHooked(t)
@@ -183,7 +183,7 @@ func TestWatchBurst(t *testing.T) {
 	w.Want(t, "waiting for events")
 	const writers, each = 4, 600
 	write := func(n int) {
-		s, err := spool.Open(filepath.Join(h.root, "state", "spool"), nil)
+		s, err := spool.Open(filepath.Join(h.root, "state"), nil)
 		if err != nil {
 			t.Error(err)
 			return

@@ -19,7 +19,7 @@ import (
 )
 
 // TestWebhook tests the delivery of an event to a webhook of a foreign file through all parts:
-// grapnel-hook, the spool, the drain, "grapnel deliver", and a server on loopback. A delivery
+// grapnel-hook, the outbox, the drain, "grapnel deliver", and a server on loopback. A delivery
 // starts without the variables that add trusted certificates, so it does not trust the server's
 // certificate. The test checks that the server was dialed, and the reported result.
 //

@@ -196,7 +196,7 @@ func (a *Hook) question(ctx context.Context, ev *grapnel.Event) ([]byte, error) 
 
 // Circuit returns why the server of a hook would not be asked now, or nil.
 func Circuit(place local.Place, h *policyfile.HTTP, now time.Time) error {
-	sp, err := spool.Open(place.Spool(), nil)
+	sp, err := spool.Open(place.State, nil)
 	if err != nil {
 		return nil // reported elsewhere
 	}

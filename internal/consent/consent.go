@@ -234,7 +234,7 @@ const maxShown = 1 << 20
 
 // masked returns a Record with all of its event, with the masks of the policies in force.
 func (k *Asker) masked(rec *grapnel.Record) (json.RawMessage, error) {
-	sp, err := spool.Open(k.Place.Spool(), &spool.Options{MaxInput: maxShown})
+	sp, err := spool.Open(k.Place.State, &spool.Options{MaxInput: maxShown})
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-// Package late runs observing hooks after the reply. A program queues them in the spool, and a drain
+// Package late runs observing hooks after the reply. A program queues them in the outbox, and a drain
 // finds them again by the content of their policy and runs them.
 package late
 
@@ -52,7 +52,7 @@ func Retire(place local.Place, now time.Time) error {
 	if err != nil || !due {
 		return err
 	}
-	sp, err := spool.Open(place.Spool(), nil)
+	sp, err := spool.Open(place.State, nil)
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (k Kinds) http(c ask.Circuits, h policyfile.HTTP) grapnel.Hook {
 // these hooks fail. If another drain is running, it does all the work and Drain returns at once.
 // Canceling ctx stops it between two hooks.
 func Drain(ctx context.Context, place local.Place, kinds Kinds, box Outbox) error {
-	sp, err := spool.Open(place.Spool(), nil)
+	sp, err := spool.Open(place.State, nil)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // An Outbox stores the events of `notify:` hooks until they are delivered. grapnel-hook has no
-// Outbox: it queues the hooks in the spool, and a drain of the program grapnel delivers them.
+// Outbox: it queues the hooks, and a drain of the program grapnel delivers them.
 type Outbox interface {
 	// Put stores one event for the target of one hook. When it returns nil, the event is on disk.
 	// Events with the same ID are stored once. After an error, the drain keeps the hook and tries

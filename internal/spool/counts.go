@@ -21,10 +21,10 @@ import (
 // value or the new one.
 const (
 	countsDir    = "counts"
-	countsLock   = "counts.lock"
-	countsFresh  = "counts.new"     // temporary file that is renamed to the file of a key
-	countsFull   = "counts.refused" // see files.Refuse
-	ownersPerDir = 256              // 65,536 owners in total
+	countsLock   = countsDir + "/lock"
+	countsFresh  = countsDir + "/new"     // temporary file that is renamed to the file of a key
+	countsFull   = countsDir + "/refused" // see files.Refuse
+	ownersPerDir = 256                    // 65,536 owners in total
 )
 
 // Count calls change with the value of a key of an owner, or nil if the key has none, and stores the
@@ -39,9 +39,6 @@ func (s *Spool) Count(owner, key string, change func(kept []byte) (now []byte, k
 			err = fmt.Errorf("cannot update a counter: %w", err)
 		}
 	}()
-	if err := files.PrivateDir(s.dir); err != nil {
-		return err
-	}
 	if err := files.PrivateDir(s.path(countsDir)); err != nil {
 		return err
 	}

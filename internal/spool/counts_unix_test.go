@@ -3,6 +3,7 @@
 package spool
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -55,12 +56,8 @@ func TestCountIsNoFile(t *testing.T) {
 		})
 	}
 	elsewhere := t.TempDir()
-	linked := filepath.Join(t.TempDir(), "spool")
-	if err := os.Symlink(elsewhere, linked); err != nil {
-		t.Fatal(err)
-	}
-	s, err := Open(linked, nil)
-	if err != nil {
+	s, dir := open(t, nil)
+	if err := errors.Join(os.MkdirAll(dir, 0o700), os.Symlink(elsewhere, filepath.Join(dir, countsDir))); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Count("o", "k", func([]byte) ([]byte, time.Duration) { return []byte("1"), time.Hour }); err == nil {
@@ -71,10 +68,8 @@ func TestCountIsNoFile(t *testing.T) {
 	}
 	for _, name := range []string{countsDir, countsLock} {
 		s, dir := open(t, nil)
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := syscall.Mkfifo(filepath.Join(dir, name), 0o600); err != nil {
+		place := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(place), 0o700), syscall.Mkfifo(place, 0o600)); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.Count("o", "k", func([]byte) ([]byte, time.Duration) { return []byte("1"), time.Hour }); err == nil || !strings.Contains(err.Error(), name) {

@@ -34,10 +34,7 @@ type Held struct {
 // A value is ignored if it is too long or was half written by a killed process.
 func (s *Spool) Hold(key string, wait time.Duration) (*Held, error) {
 	dir := s.path(heldDir)
-	err := files.PrivateDir(s.dir)
-	if err == nil {
-		err = files.PrivateDir(dir)
-	}
+	err := files.PrivateDir(dir)
 	var f *files.Lock
 	if err == nil {
 		f, err = waitLock(filepath.Join(dir, files.Digest([]byte(key))[:2]), files.Exclusive, wait)

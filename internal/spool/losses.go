@@ -15,7 +15,7 @@ import (
 // The file of lost Records has a fixed size and exists from the first Record on. Overwriting it
 // needs no free space on most file systems, so it can be updated while the disk is full.
 const (
-	lossFile  = "losses.json"
+	lossFile  = JournalDir + "/losses.json"
 	lossSize  = 4 << 10
 	lossError = 300                // maximum bytes of the error text
 	lossAge   = 7 * 24 * time.Hour // how long after the last loss the file is valid
@@ -73,7 +73,7 @@ func LossesShown(dir string, shown Losses, now time.Time) error {
 }
 
 func changeLosses(dir string, now time.Time, change func(*Losses)) error {
-	if err := files.PrivateDir(dir); err != nil {
+	if err := files.PrivateDir(filepath.Join(dir, JournalDir)); err != nil {
 		return err
 	}
 	lock, err := waitLock(filepath.Join(dir, lossFile), files.Exclusive, lockWait)
@@ -99,7 +99,7 @@ func padLosses(data []byte) []byte {
 // ReserveLosses creates the file of lost Records, so that losses can be counted while the disk is
 // full. It does nothing if the file exists.
 func ReserveLosses(dir string) error {
-	if err := files.PrivateDir(dir); err != nil {
+	if err := files.PrivateDir(filepath.Join(dir, JournalDir)); err != nil {
 		return err
 	}
 	f, err := files.OpenRegular(filepath.Join(dir, lossFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL)

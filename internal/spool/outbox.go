@@ -24,7 +24,7 @@ import (
 // event as the hook may see it, which is not masked.
 const (
 	outboxDir = "outbox"
-	drainLock = "drain.lock"
+	drainLock = "outbox.lock"
 
 	waits    = ".json"  // the suffix of a hook that waits for the next drain
 	postpone = ".later" // that a drain has postponed
@@ -89,7 +89,7 @@ func (s *Spool) enqueue(ctx context.Context, ev *grapnel.Event, hooks []grapnel.
 	if len(hooks) == 0 {
 		return nil
 	}
-	if err := errors.Join(files.PrivateDir(s.dir), files.PrivateDir(s.path(outboxDir))); err != nil {
+	if err := files.PrivateDir(s.path(outboxDir)); err != nil {
 		return err
 	}
 	event, err := rawjson.Marshal(wire.Of(ev))

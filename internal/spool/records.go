@@ -29,14 +29,14 @@ func (s *Spool) append(line []byte) error {
 	return err
 }
 
-// check checks the directory, once. The journal checks its own below it.
+// check checks the directory of the journal, once.
 func (s *Spool) check() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.checked {
 		return nil
 	}
-	err := files.PrivateDir(s.dir)
+	err := files.PrivateDir(s.path(JournalDir))
 	s.checked = err == nil
 	return err
 }
@@ -44,7 +44,7 @@ func (s *Spool) check() error {
 // aside stores content in a side file and returns its name: the SHA-256 in hex. Equal contents
 // share a file.
 func (s *Spool) aside(content []byte) (string, error) {
-	if err := files.PrivateDir(s.dir); err != nil {
+	if err := s.check(); err != nil {
 		return "", err
 	}
 	if err := files.PrivateDir(s.path(sideDir)); err != nil {

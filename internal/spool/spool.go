@@ -92,11 +92,11 @@ func (s *Spool) Keep(records Mode, edit Edit, sync bool) {
 // maxLine is the maximum size of a line in bytes. A larger event goes to a side file.
 const maxLine = 64 << 10
 
-// JournalDir is the directory of the Records in a spool.
+// JournalDir is the directory of the Records in a directory of state.
 const JournalDir = "journal"
 
 // sideDir has the events that are too large for a line.
-const sideDir = "side"
+const sideDir = JournalDir + "/side"
 
 // A Spool writes to files in one directory. It is safe for concurrent use.
 type Spool struct {

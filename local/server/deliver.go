@@ -142,7 +142,7 @@ func (o *outbox) next(left bool) (next time.Time) {
 			next = j.next
 		}
 	}
-	if next.IsZero() && left { // another program had the spool
+	if next.IsZero() && left { // another program delivers
 		next = time.Now().Add(cooldown)
 	}
 	return next

@@ -139,7 +139,7 @@ func Open(ctx context.Context, opts *Options) (*Engine, error) {
 	if e.place, err = local.Locate(e.opts.Root, ""); err != nil {
 		return nil, fmt.Errorf("server.Options.Root: %w", err)
 	}
-	if e.counter, err = spool.Open(e.place.Spool(), nil); err != nil {
+	if e.counter, err = spool.Open(e.place.State, nil); err != nil {
 		return nil, fmt.Errorf("server.Options.Root: %w", err)
 	}
 	e.log = cmp.Or(e.opts.Log, slog.Default())
@@ -246,7 +246,7 @@ func (e *Engine) load(ctx context.Context) (*loaded, *grapnel.Engine, error) {
 	for i := range l.set.Specs {
 		l.names[l.set.Specs[i].FullName()] = true
 	}
-	if l.records, err = spool.Open(e.place.Spool(), nil); err != nil {
+	if l.records, err = spool.Open(e.place.State, nil); err != nil {
 		return nil, nil, err
 	}
 	late.KeepRecords(l.records, &l.set)
@@ -353,7 +353,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	e.loops.Wait()
 	e.abandon()
 	if records := e.now.Load().records; records.Later() || !records.Waiting().IsZero() {
-		e.log.Warn("deliveries wait for the next program", "directory", e.place.Spool())
+		e.log.Warn("deliveries wait for the next program", "directory", e.place.State)
 	}
 	e.endRetired(ctx, time.Now().Add(time.Hour))
 	return errors.Join(append(errs, e.release(ctx))...)

@@ -77,7 +77,7 @@ func shell(line string) *grapnel.Event {
 
 func entries(t *testing.T, e *Engine) (firings, late []spool.Entry) {
 	t.Helper()
-	for entry, err := range spool.Read(e.place.Spool(), spool.Filter{}) {
+	for entry, err := range spool.Read(e.place.State, spool.Filter{}) {
 		switch {
 		case err != nil:
 			t.Fatal(err)
@@ -145,7 +145,7 @@ hooks:
 `
 }
 
-// Each event has a Record in the spool of this machine, with its origin. Observers get the same.
+// Each event has a Record in the log of this machine, with its origin. Observers get the same.
 func TestRecords(t *testing.T) {
 	t.Parallel()
 	var seen []grapnel.Record
@@ -209,7 +209,7 @@ func TestNotify(t *testing.T) {
 	}
 }
 
-// An event that its target does not accept waits in the spool. The next process delivers it under
+// An event that its target does not accept waits. The next process delivers it under
 // the same ID.
 func TestNotifyNextProcess(t *testing.T) {
 	t.Parallel()
@@ -495,12 +495,12 @@ func TestStrict(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	e := opened(t, root, "version: 1\nstrict: true\nhooks: []\n", Options{})
-	write(t, e.place.Spool(), "no directory")
+	write(t, e.place.Journal(), "no directory")
 	e.Fire(t.Context(), shell("ls"))
 	if v := e.Fire(t.Context(), shell("ls")); v.Decision != grapnel.Block || e.Counts().Lost != 2 {
 		t.Errorf("%+v, %+v, want a block", v, e.Counts())
 	}
-	if err := os.Remove(e.place.Spool()); err != nil {
+	if err := os.Remove(e.place.Journal()); err != nil {
 		t.Fatal(err)
 	}
 	e.Fire(t.Context(), shell("ls"))

@@ -202,7 +202,7 @@ func TestStorm(t *testing.T) {
 	}
 }
 
-// The last line of the spool is incomplete, as after a power cut. The daemon takes the complete
+// The last line of the log is incomplete, as after a power cut. The daemon takes the complete
 // lines in and records the incomplete one as torn.
 func TestTornSpool(t *testing.T) {
 	t.Parallel()
@@ -212,7 +212,7 @@ func TestTornSpool(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	name := filepath.Join(tr.spool(), "journal", "00000001.jsonl")
+	name := filepath.Join(tr.state(), "journal", "00000001.jsonl")
 	whole, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)

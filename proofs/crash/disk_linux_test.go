@@ -107,7 +107,7 @@ func (k disk) fill(t *testing.T, d *served.Daemon) (empty func()) {
 // empty lines up to the limit, so that no line is torn.
 func (disk) limit(t *testing.T, d *served.Daemon) (empty func()) {
 	t.Helper()
-	w := journal.Writer{Dir: filepath.Join(served.State(d.Root), "spool", spool.JournalDir)}
+	w := journal.Writer{Dir: filepath.Join(served.State(d.Root), spool.JournalDir)}
 	_, err := w.Next()
 	if err = errors.Join(err, w.Close()); err != nil {
 		t.Fatal(err)

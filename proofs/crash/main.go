@@ -11,7 +11,7 @@
 //
 // It builds grapnel with the build tag "faults", so that a process can die at named points:
 // before and after a commit, between storing an answer and sending its reply, while it reads the
-// spool. First, one daemon dies at each point, so that no point depends on chance. After that,
+// log. First, one daemon dies at each point, so that no point depends on chance. After that,
 // half of the kills happen at a random point, the others at a random time. Meanwhile real
 // grapnel-hook processes run, which answer by themselves when no daemon runs. Callers in this
 // process ask only the daemon.

@@ -230,7 +230,7 @@ func TestNowhereToKeep(t *testing.T) {
 			if err := tr.askDaemon(d, "toolu_before", "ls", false); err != nil {
 				t.Fatal(err)
 			}
-			for _, dir := range []string{tr.index(), tr.spool()} { // files instead of directories
+			for _, dir := range []string{tr.index(), tr.journal()} { // files instead of directories
 				if err := errors.Join(os.Rename(dir, dir+".away"), os.WriteFile(dir, nil, 0o600)); err != nil {
 					t.Fatal(err)
 				}
@@ -247,7 +247,7 @@ func TestNowhereToKeep(t *testing.T) {
 			} else {
 				t.Logf("the daemon declines: %v", err)
 			}
-			for _, dir := range []string{tr.index(), tr.spool()} {
+			for _, dir := range []string{tr.index(), tr.journal()} {
 				if err := errors.Join(os.Remove(dir), os.Rename(dir+".away", dir)); err != nil {
 					t.Fatal(err)
 				}

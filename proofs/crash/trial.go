@@ -154,12 +154,12 @@ func (t *trial) run(ctx context.Context, kills int) error {
 const limit = 2 * time.Minute
 
 // callsWithoutDaemon is the number of calls that a visit answers without a daemon. Their lines exceed the size
-// limit of a spool file in a build with faults.
+// limit of a segment in a build with faults.
 const callsWithoutDaemon = 8
 
 // visit starts a daemon that dies at a point. Before that, it leaves Records and deliveries
 // for the daemon. While the daemon runs, grapnel-hook answers events that the daemon declines, so
-// their notices also reach the daemon through the spool.
+// their notices also reach the daemon through the outbox.
 func (t *trial) visit(ctx context.Context, p point) error {
 	t.visits++
 	id := func(n int) string { return fmt.Sprintf("toolu_visit_%d_%d", t.visits, n) }

@@ -261,7 +261,7 @@ func TestContainerWithoutHome(t *testing.T) {
 	if errs != "" {
 		t.Error(errs)
 	}
-	if out, errs := i.run(t, root+"/state", event("rm -r "+root+"/state/spool")+hook); !strings.Contains(out, `"deny"`) {
+	if out, errs := i.run(t, root+"/state", event("rm -r "+root+"/state")+hook); !strings.Contains(out, `"deny"`) {
 		t.Errorf("removing the Records: %s%s", out, errs)
 	}
 }

@@ -76,7 +76,7 @@ func hookOnlyDir(t *testing.T) string {
 // records returns the stored Records.
 func (w world) records(t *testing.T) (list []spool.Entry) {
 	t.Helper()
-	for e, err := range spool.Read(filepath.Join(w.root, "state", "spool"), spool.Filter{}) {
+	for e, err := range spool.Read(filepath.Join(w.root, "state"), spool.Filter{}) {
 		if err != nil {
 			t.Fatal(err)
 		}

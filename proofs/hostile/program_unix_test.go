@@ -99,7 +99,7 @@ func zombie(pid int) bool {
 	return err == nil && ok && strings.HasPrefix(state, "Z")
 }
 
-// An event that is too large for a line of the spool is stored in a separate file, and the
+// An event that is too large for a line of the log is stored in a separate file, and the
 // observing hook gets the whole event.
 func TestLargePending(t *testing.T) {
 	t.Parallel()
@@ -118,13 +118,13 @@ func TestLargePending(t *testing.T) {
 	if n, err := strconv.Atoi(strings.TrimSpace(string(text))); err != nil || n < 3<<20 {
 		t.Errorf("it got %s bytes", text)
 	}
-	lines, err := os.ReadFile(filepath.Join(w.root, "state", "spool", "journal", "00000001.jsonl"))
+	lines, err := os.ReadFile(filepath.Join(w.root, "state", "journal", "00000001.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(lines)) {
 		if len(line) > 64<<10 {
-			t.Errorf("a line of the spool has %d bytes", len(line))
+			t.Errorf("a line of the log has %d bytes", len(line))
 		}
 	}
 }

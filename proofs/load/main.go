@@ -12,7 +12,7 @@
 // start of a process. Callers and daemon share the machine.
 //
 // Afterwards it compares the log with the answers: each answer has exactly one Record, no other
-// Record exists, the spool is empty, and the chain of Records is complete.
+// Record exists, no delivery waits, and the chain of Records is complete.
 package main
 
 import (

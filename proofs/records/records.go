@@ -142,7 +142,7 @@ func File(name string, lines iter.Seq2[[]byte, error]) error {
 
 // Store appends the lines to the log of a place.
 func Store(place local.Place, lines iter.Seq2[[]byte, error]) error {
-	if err := files.PrivateDir(place.Spool()); err != nil {
+	if err := files.PrivateDir(place.State); err != nil {
 		return err
 	}
 	w := journal.Writer{Dir: place.Journal()}

@@ -142,7 +142,7 @@ func Project(root string) string { return filepath.Join(root, "project") }
 
 // Log returns the log of the daemon of a root.
 func Log(root string) index.Log {
-	return index.Log{Spool: filepath.Join(State(root), "spool"), Index: filepath.Join(State(root), "index")}
+	return index.Log{Spool: State(root), Index: filepath.Join(State(root), "index")}
 }
 
 // Journal returns the directory of that log.

@@ -177,7 +177,7 @@ func TestAlwaysForEveryAgent(t *testing.T) {
 
 func lastRecord(t *testing.T, place local.Place) (rec struct{ Decision string }) {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(place.Spool(), spool.JournalDir, "00000001.jsonl"))
+	data, err := os.ReadFile(filepath.Join(place.State, spool.JournalDir, "00000001.jsonl"))
 	if err != nil {
 		if os.IsNotExist(err) {
 			return rec

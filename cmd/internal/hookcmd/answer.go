@@ -298,7 +298,7 @@ func answer(ctx context.Context, inv invocation, d *dialect.Dialect, input diale
 	if placeErr != nil {
 		return lastResort(ctx, d, input, placeErr), false
 	}
-	sp, err := spool.Open(place.Spool(), nil)
+	sp, err := spool.Open(place.State, nil)
 	if err != nil {
 		return lastResort(ctx, d, input, err), false
 	}

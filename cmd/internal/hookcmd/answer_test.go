@@ -251,7 +251,7 @@ func TestFirstUseAtOnce(t *testing.T) {
 	}
 	all.Wait()
 	kept := 0
-	for entry, err := range spool.Read(filepath.Join(root, "state", "spool"), spool.Filter{}) {
+	for entry, err := range spool.Read(filepath.Join(root, "state"), spool.Filter{}) {
 		if err != nil || entry.Decision != grapnel.Block {
 			t.Errorf("%v, %v, want a block", entry.Decision, err)
 		}

@@ -102,7 +102,7 @@ func TestAllowedIsRecorded(t *testing.T) {
 	program(args, payload)
 	program(args, bash("s", "ls"))
 	var all []spool.Entry
-	for e, err := range spool.Read(place.Spool(), spool.Filter{}) {
+	for e, err := range spool.Read(place.State, spool.Filter{}) {
 		if err != nil {
 			t.Fatal(err)
 		}

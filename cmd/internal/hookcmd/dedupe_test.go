@@ -248,7 +248,7 @@ func TestConcurrentDuplicates(t *testing.T) {
 			t.Errorf("way %d: %d of %d calls are blocked, want %d", i, n, sessions*calls, sessions*(calls-limit))
 		}
 	}
-	records, err := os.ReadFile(filepath.Join(root, "state", "spool", "journal", "00000001.jsonl"))
+	records, err := os.ReadFile(filepath.Join(root, "state", "journal", "00000001.jsonl"))
 	if n := bytes.Count(records, []byte("\n{\"id\":")); err != nil || n != sessions*calls {
 		t.Errorf("%d Records of %d calls, %v", n, sessions*calls, err)
 	}

@@ -85,11 +85,11 @@ func failing(t *testing.T, root string, reads bool, does func(w io.Writer, hold 
 	return got
 }
 
-// records returns the Records in the spool of a root.
+// records returns the Records of a root.
 func records(t *testing.T, root string) []spool.Entry {
 	t.Helper()
 	var all []spool.Entry
-	for e, err := range spool.Read(filepath.Join(root, "state", "spool"), spool.Filter{}) {
+	for e, err := range spool.Read(filepath.Join(root, "state"), spool.Filter{}) {
 		if err != nil {
 			t.Error(err)
 		}
@@ -254,7 +254,7 @@ func TestOtherVersion(t *testing.T) {
 	daemon.mu.Lock()
 	defer daemon.mu.Unlock()
 	if kept := records(t, root); len(kept) != 2 || len(daemon.lines) != 0 || !slices.Equal(daemon.declined, []string{"version"}) {
-		t.Errorf("%d Records in the spool, want 2; %d of the daemon, want none; declined %v", len(kept), len(daemon.lines), daemon.declined)
+		t.Errorf("%d Records in the log, want 2; %d of the daemon, want none; declined %v", len(kept), len(daemon.lines), daemon.declined)
 	}
 }
 

@@ -32,7 +32,7 @@ type keeper interface {
 	end(ctx context.Context) (pending bool, err error)
 }
 
-// spooled is the keeper that stores Records and observing hooks in the spool.
+// spooled is the keeper that stores Records and observing hooks in a Spool.
 type spooled struct{ spool *spool.Spool }
 
 func (s spooled) Observe(ctx context.Context, rec *grapnel.Record) { s.spool.Observe(ctx, rec) }

@@ -39,7 +39,7 @@ func TestRecordsHaveTheirOrigin(t *testing.T) {
 		program([]string{"claude-code", "--root", root}, bash("s", "ls"))
 	}
 	var all []spool.Entry
-	for e, err := range spool.Read(root+"/state/spool", spool.Filter{}) {
+	for e, err := range spool.Read(root+"/state", spool.Filter{}) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -87,7 +87,7 @@ func lateErrors(t *testing.T, place local.Place) (ends []string) {
 
 func entriesOf(t *testing.T, place local.Place) (entries []spool.Entry, problems []error) {
 	t.Helper()
-	for e, err := range spool.Read(place.Spool(), spool.Filter{}) {
+	for e, err := range spool.Read(place.State, spool.Filter{}) {
 		if err != nil {
 			problems = append(problems, err)
 			continue
@@ -262,7 +262,7 @@ func TestNotifyOfAProject(t *testing.T) {
 // outbox returns the content of the files of hooks that wait.
 func outbox(t *testing.T, place local.Place) (posted []string) {
 	t.Helper()
-	names, err := filepath.Glob(filepath.Join(place.Spool(), "outbox", "*.json"))
+	names, err := filepath.Glob(filepath.Join(place.State, "outbox", "*.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -64,7 +64,7 @@ hooks:
 	box := &memory{}
 	drained(t, root, box)
 	same("the hook program", box.origins[0])
-	for e, err := range spool.Read(place.Spool(), spool.Filter{}) {
+	for e, err := range spool.Read(place.State, spool.Filter{}) {
 		if err != nil || e.Machine != id.Machine || e.PolicyDigest != want.PolicyDigest {
 			t.Errorf("Record of the event or of its delivery: %+v, %v", e.Record, err)
 		}

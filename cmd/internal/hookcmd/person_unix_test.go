@@ -157,7 +157,7 @@ func TestPersonSeesTheFinalInput(t *testing.T) {
 		t.Errorf("the changed call: %+v", got)
 	}
 	var kinds []string
-	for e, err := range spool.Read(place.Spool(), spool.Filter{}) {
+	for e, err := range spool.Read(place.State, spool.Filter{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -341,7 +341,7 @@ func TestPersonTimes(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				sp, err := spool.Open(place.Spool(), nil)
+				sp, err := spool.Open(place.State, nil)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -73,7 +73,7 @@ func TestRefusedRootIsReported(t *testing.T) {
 		t.Errorf("the daemon's reply is %s, %v, want %s", reply.Stdout, err, stdout.String())
 	}
 	var records []byte
-	files, _ := filepath.Glob(filepath.Join(place.Spool(), spool.JournalDir, "*.jsonl"))
+	files, _ := filepath.Glob(filepath.Join(place.State, spool.JournalDir, "*.jsonl"))
 	for _, file := range files {
 		data, err := os.ReadFile(file)
 		if err != nil {

@@ -169,7 +169,7 @@ func TestServedLikeSpawned(t *testing.T) {
 func recorded(t testing.TB, root string) []string {
 	t.Helper()
 	var list []string
-	for entry, err := range spool.Read(filepath.Join(root, "state", "spool"), spool.Filter{}) {
+	for entry, err := range spool.Read(filepath.Join(root, "state"), spool.Filter{}) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -32,7 +32,7 @@ type WarmOptions struct {
 	State string // state directory; the daemon does not reply for any other
 
 	// Keep stores the Records and notices of a reply so that they survive this process, and with
-	// sync also a power cut. If it fails, the Records go to the spool.
+	// sync also a power cut. If it fails, this package stores them as grapnel-hook does.
 	Keep func(ctx context.Context, lines [][]byte, notices []Notice, sync bool) error
 
 	// Ask sends a question to a server, as "grapnel deliver" does in a separate process; see [ask.Hook].
@@ -42,10 +42,10 @@ type WarmOptions struct {
 	Webhook WebhookCheck
 
 	Loaded  func(set *load.Set)                            // called after policies were loaded again
-	Observe func(ctx context.Context, rec *grapnel.Record) // called for each Record that did not go to the spool
+	Observe func(ctx context.Context, rec *grapnel.Record) // called for each Record that Keep has stored
 
-	// Unrecorded is called for each reply with Records that neither Keep nor the spool stored
-	// completely.
+	// Unrecorded is called for each reply with Records that neither Keep nor this package
+	// stored completely.
 	Unrecorded func(error)
 }
 
@@ -239,7 +239,7 @@ func keyOf(place local.Place, files []load.File, unread bool) string {
 }
 
 func (w *Warm) load(place local.Place, files []load.File, unread bool) (*warmEntry, error) {
-	sp, err := spool.Open(place.Spool(), nil)
+	sp, err := spool.Open(place.State, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -381,7 +381,7 @@ func (j *journal) end(ctx context.Context) (bool, error) {
 	}
 	if err := j.warm.opts.Keep(context.WithoutCancel(ctx), lines, j.notices, j.entry.set.Records.Sync); err != nil {
 		pending, err := j.aside(ctx)
-		if err != nil { // without an error, the daemon takes the Records in from the spool
+		if err != nil { // without an error, the daemon reads the Records from the log
 			j.observe(ctx)
 			if unrecorded := j.warm.opts.Unrecorded; unrecorded != nil {
 				unrecorded(err)
@@ -393,7 +393,7 @@ func (j *journal) end(ctx context.Context) (bool, error) {
 	return j.pending, partly
 }
 
-// observe passes Records to Observe if they did not go to the spool.
+// observe passes the Records to Observe.
 func (j *journal) observe(ctx context.Context) {
 	if observe := j.warm.opts.Observe; observe != nil {
 		for i := range j.records {
@@ -402,10 +402,9 @@ func (j *journal) observe(ctx context.Context) {
 	}
 }
 
-// aside writes the Records and notices to the spool, as a hook program would, after Keep
-// failed.
+// aside stores the Records and notices as a hook program would, after Keep failed.
 func (j *journal) aside(ctx context.Context) (bool, error) {
-	sp, err := spool.Open(j.entry.place.Spool(), nil)
+	sp, err := spool.Open(j.entry.place.State, nil)
 	if err != nil {
 		return j.pending, err
 	}

@@ -30,7 +30,7 @@ hooks:
 		t.Errorf("it ran %q (%v), want once where the agent is", data, err)
 	}
 	if n := len(recorded(t, root)); n != 1 || len(l.lines) != 0 || len(l.declined) != 1 {
-		t.Errorf("%d Records in the spool, %d of the daemon, declined %v", n, len(l.lines), l.declined)
+		t.Errorf("%d Records in the log, %d of the daemon, declined %v", n, len(l.lines), l.declined)
 	}
 	if got := program([]string{"claude-code", "--root", root}, bash("s", "ls")); got.Stdout != "" || len(l.lines) != 1 {
 		t.Errorf("what the hook does not match: %+v, %d Records of the daemon", got, len(l.lines))

@@ -112,7 +112,7 @@ func inProcess(t *testing.T, d *dialect.Dialect, root string, payload []byte) pr
 	if err != nil {
 		t.Fatal(err)
 	}
-	sp, err := spool.Open(place.Spool(), nil)
+	sp, err := spool.Open(place.State, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +213,7 @@ use: [destructive, secrets]
 				}
 				for _, payload := range all {
 					// Whether two events are one action also depends on time.
-					if err := os.RemoveAll(filepath.Join(root, "state", "spool", "held")); err != nil {
+					if err := os.RemoveAll(filepath.Join(root, "state", "held")); err != nil {
 						t.Fatal(err)
 					}
 					if _, duplicates := dialect.Receive(d, dialect.Input{Payload: payload}).Way(); way == "in process" && !duplicates {
@@ -298,7 +298,7 @@ func TestWarmPolicyChanges(t *testing.T) {
 	}
 }
 
-// If the store cannot keep a Record, the spool does. If neither can, the user gets the same
+// If the daemon cannot append a Record, its answer writes it as a program would. If neither can, the user gets the same
 // warning as from a program, and a strict policy blocks.
 func TestWarmCannotKeep(t *testing.T) {
 	t.Parallel()
@@ -307,13 +307,13 @@ func TestWarmCannotKeep(t *testing.T) {
 	l.fails = errors.New("the disk is full")
 	args := []string{"claude-code", "--root", root}
 	if got := program(args, bash("s", "ls")); got.Stdout != "" || len(recorded(t, root)) != 1 {
-		t.Errorf("%+v, %d Records in the spool", got, len(recorded(t, root)))
+		t.Errorf("%+v, %d Records in the log", got, len(recorded(t, root)))
 	}
-	spoolDir := filepath.Join(root, "state", "spool")
-	if err := os.RemoveAll(spoolDir); err != nil {
+	dir := filepath.Join(root, "state")
+	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(spoolDir, nil, 0o600); err != nil {
+	if err := os.WriteFile(dir, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	got := program(args, bash("s", "ls"))

@@ -282,7 +282,7 @@ func (w *watchdog) keep() {
 	if place.State == "" || w.record == nil || w.record.Event == "" {
 		return
 	}
-	sp, err := spool.Open(place.Spool(), nil)
+	sp, err := spool.Open(place.State, nil)
 	if err != nil {
 		return // the reply contains the reason
 	}

@@ -9,5 +9,5 @@
 //	printable/            makes texts safe for a terminal, and measures them
 //	display/              a terminal for tests
 //
-// A command prints what is here with its own words, in cmd/grapnel/NAME.go. How Records are written and stored is in internal/spool and daemon/store. Start in records/find.go.
+// A command prints what is here with its own words, in cmd/grapnel/NAME.go. How Records are written is in internal/spool, and the index of them in daemon/index. Start in records/find.go.
 package show

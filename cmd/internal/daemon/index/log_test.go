@@ -241,7 +241,7 @@ func TestSideFiles(t *testing.T) {
 	p.index()
 	check("with an index")
 	p.ok(sp.Store(&gone.Record))
-	p.ok(os.RemoveAll(p.Spool + "/side"))
+	p.ok(os.RemoveAll(p.Spool + "/journal/side"))
 	r := p.Open()
 	defer r.Close()
 	for range 2 {

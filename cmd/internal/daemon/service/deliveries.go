@@ -93,7 +93,7 @@ func (d *daemon) drain(ctx context.Context) error {
 
 // overdue reports whether pending hooks have waited for drainAfter.
 func (d *daemon) overdue(now time.Time) bool {
-	sp, err := spool.Open(d.place.Spool(), nil)
+	sp, err := spool.Open(d.place.State, nil)
 	if err != nil {
 		return false
 	}

@@ -70,7 +70,7 @@ func (d *daemon) tryAppend() {
 // as counted in a file by all processes. The daemon counts its own replies in memory, too, because
 // the file may be on a read-only disk.
 func (d *daemon) countedLosses() int64 {
-	l := spool.ReadLosses(d.place.Spool(), time.Now())
+	l := spool.ReadLosses(d.place.State, time.Now())
 	if l.First.Equal(d.oldLosses.First) {
 		return int64(l.Replies - d.oldLosses.Replies)
 	}

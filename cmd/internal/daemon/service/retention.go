@@ -109,7 +109,7 @@ func (d *daemon) retire(ctx context.Context, watch *clockwatch, now moment) bool
 	if by := watch.look(now); by != 0 {
 		d.log.Warn("retention paused for a day: the clock was changed while the daemon was running", "by", by)
 	}
-	sp, err := spool.Open(d.place.Spool(), nil)
+	sp, err := spool.Open(d.place.State, nil)
 	if err != nil {
 		d.log.Warn("cannot remove old records", "error", err)
 		return false

@@ -108,8 +108,8 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, d.queue.Close(), d.records.Close(), d.journal.Close()) }()
 	d.forward = forwarding.NewGroup(d.place, d.records.Reader, d.log)
 	d.readTargets()
-	d.oldLosses = spool.ReadLosses(d.place.Spool(), d.begun)
-	if err := spool.ReserveLosses(d.place.Spool()); err != nil {
+	d.oldLosses = spool.ReadLosses(d.place.State, d.begun)
+	if err := spool.ReserveLosses(d.place.State); err != nil {
 		d.log.Warn("cannot create the file that counts lost records", "error", err)
 	}
 	clearTrustEnv()
@@ -295,7 +295,7 @@ func (d *daemon) append(lines [][]byte, sync bool) error {
 	d.ours.add(lines)
 	begun, err := d.journal.AppendAll(sync, lines...)
 	if err != nil {
-		d.ours.remove(lines) // another process, or the spool, appends them
+		d.ours.remove(lines) // another process, or a Spool of this one, appends them
 	}
 	d.appendFailed(err)
 	d.records.Wake()

@@ -12,6 +12,6 @@
 // No reply waits for telemetry: data for a collector goes through a queue of fixed size. If the
 // queue is full, new data is dropped and counted.
 //
-// The package stores and reads no Records. It gets the state of the store and of the deliveries
+// The package stores and reads no Records. It gets the state of the log and of the deliveries
 // from small functions that the daemon passes.
 package telemetry

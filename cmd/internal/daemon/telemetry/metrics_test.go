@@ -350,7 +350,7 @@ func TestBoundedHooks(t *testing.T) {
 	})
 }
 
-// If the store hangs or is broken, a scrape lacks only its metrics.
+// If the log hangs or is broken, a scrape lacks only its metrics.
 func TestBrokenParts(t *testing.T) {
 	t.Parallel()
 	for name, part := range map[string]func(context.Context) (StoreStats, error){

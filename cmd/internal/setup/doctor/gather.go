@@ -47,10 +47,10 @@ import (
 // days is how many days of the log are read.
 const days = 7
 
-// oldLogs returns the files of logs that earlier versions wrote: the database of the daemon, and files of the spool.
+// oldLogs returns the files of logs that earlier versions wrote.
 func oldLogs(place local.Place) (names []string) {
-	for _, pattern := range []string{filepath.Join(place.State, "store", "grapnel.db"), filepath.Join(place.Spool(), "records*.jsonl")} {
-		found, _ := filepath.Glob(pattern)
+	for _, pattern := range []string{"store/grapnel.db", "spool/records*.jsonl", "spool/journal/0*.jsonl"} {
+		found, _ := filepath.Glob(filepath.Join(place.State, filepath.FromSlash(pattern)))
 		names = append(names, found...)
 	}
 	return names
@@ -99,8 +99,8 @@ func gather(ctx context.Context, req *Request) (*facts, error) {
 		}
 	}
 	f.rootless, f.lastRootless = req.Place.RootsRefused(req.Now)
-	f.roomless, f.lastRoomless = spool.CountsRefused(req.Place.Spool(), req.Now)
-	f.losses, f.unwritable = spool.ReadLosses(req.Place.Spool(), req.Now), spool.Unwritable(req.Place.Spool())
+	f.roomless, f.lastRoomless = spool.CountsRefused(req.Place.State, req.Now)
+	f.losses, f.unwritable = spool.ReadLosses(req.Place.State, req.Now), spool.Unwritable(req.Place.State)
 	if f.before, err = readMemory(memoryFile(req.Place.State)); err != nil {
 		f.beforeTo = err.Error()
 	}

@@ -60,7 +60,7 @@ func judgeLog(f *facts) (found []Finding) {
 	if len(f.oldLogs) > 0 {
 		found = append(found, Finding{
 			ID: "log.old", Level: Info, Subject: f.oldLogs[0], What: "this version does not read " + printable.Count(len(f.oldLogs), "file") + " of an older one: " + strings.Join(f.oldLogs, ", "),
-			Why: "Records are in spool/journal now, and older ones were not moved", Hint: "keep or remove them",
+			Why: "Records are in journal/ now, and older ones were not moved", Hint: "keep or remove them",
 		})
 	}
 	return found

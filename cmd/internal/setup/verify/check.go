@@ -183,7 +183,7 @@ func (w *World) getenv(name string) string {
 
 // listen reads the Records of the run and stores which events arrived. fired is their number.
 func (c *check) listen(root string) (fired int, err error) {
-	for entry, err := range spool.Read(filepath.Join(root, "state", "spool"), spool.Filter{}) {
+	for entry, err := range spool.Read(filepath.Join(root, "state"), spool.Filter{}) {
 		if err != nil {
 			return fired, err
 		}

@@ -78,7 +78,7 @@ func TestBeat(t *testing.T) {
 	if id, err := Beat(t.Context(), place); err != nil || id == "" {
 		t.Fatal(err)
 	}
-	for e, err := range spool.Read(place.Spool(), spool.Filter{Events: []grapnel.Kind{spool.Alive}}) {
+	for e, err := range spool.Read(place.State, spool.Filter{Events: []grapnel.Kind{spool.Alive}}) {
 		if err != nil {
 			t.Fatal(err)
 		}

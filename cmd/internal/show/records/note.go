@@ -18,7 +18,7 @@ func Note(place local.Place, event grapnel.Kind, text string) error {
 
 // Put is Note for a Record with more than a text. It returns the ID of the Record.
 func Put(place local.Place, event grapnel.Kind, note grapnel.Record) (id string, err error) {
-	sp, err := spool.Open(place.Spool(), nil)
+	sp, err := spool.Open(place.State, nil)
 	if err != nil {
 		return "", err
 	}

@@ -112,7 +112,7 @@ func (m *Model) head() string {
 	case m.width < wide:
 		keeper = "no daemon"
 	default:
-		keeper = "no daemon: reading the spool"
+		keeper = "no daemon: reading the log"
 	}
 	if keeper = printable.Cut(keeper, m.width/3); m.width < small && look == typeset.Dim { // there is room only for a problem
 		keeper = ""

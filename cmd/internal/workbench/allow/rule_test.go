@@ -106,7 +106,7 @@ func (u user) asked(tool string, input any, hooks ...string) *spool.Entry {
 	final := *ev
 	final.Native = nil
 	rec.Input = &final
-	sp, err := spool.Open(u.place.Spool(), &spool.Options{MaxInput: 1 << 20})
+	sp, err := spool.Open(u.place.State, &spool.Options{MaxInput: 1 << 20})
 	if err != nil {
 		u.Fatal(err)
 	}
@@ -218,7 +218,7 @@ func TestRule(t *testing.T) {
 func (u user) logged(command string) {
 	u.Helper()
 	n := 0
-	for e, err := range spool.Read(u.place.Spool(), spool.Filter{Events: []grapnel.Kind{records.Own + ruled}}) {
+	for e, err := range spool.Read(u.place.State, spool.Filter{Events: []grapnel.Kind{records.Own + ruled}}) {
 		if err != nil {
 			u.Fatal(err)
 		}

@@ -144,7 +144,7 @@ type Options struct {
 func New(ctx context.Context, place local.Place, s *Subject, e *Options) (*Explanation, error) {
 	ev := s.event
 	x := &Explanation{Agent: ev.Agent.Name, Event: ev.Kind, Record: s.record, Plan: []grapnel.Planned{}, Hooks: []hookPart{}, sent: ev, timed: e.All || e.Why != ""}
-	sp, err := spool.Open(place.Spool(), nil)
+	sp, err := spool.Open(place.State, nil)
 	if err != nil {
 		return nil, err
 	}

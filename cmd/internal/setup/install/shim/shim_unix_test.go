@@ -258,7 +258,7 @@ func TestOpenClawForwards(t *testing.T) {
 		t.Errorf("it was told %s", first)
 	}
 	var where []string
-	for entry, err := range spool.Read(filepath.Join(p.root, "state", "spool"), spool.Filter{}) {
+	for entry, err := range spool.Read(filepath.Join(p.root, "state"), spool.Filter{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -338,7 +338,7 @@ func TestOpenCode(t *testing.T) {
 	part("error", "nobody's")
 	p.end()
 	var failed int
-	for entry, err := range spool.Read(filepath.Join(p.root, "state", "spool"), spool.Filter{}) {
+	for entry, err := range spool.Read(filepath.Join(p.root, "state"), spool.Filter{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -413,7 +413,7 @@ func TestOpenCode2(t *testing.T) {
 	}
 	p.end()
 	failed := map[string]int{}
-	for entry, err := range spool.Read(filepath.Join(p.root, "state", "spool"), spool.Filter{}) {
+	for entry, err := range spool.Read(filepath.Join(p.root, "state"), spool.Filter{}) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -117,7 +117,7 @@ func lookForDaemon(ctx context.Context, socket string, report func(watch.Keeper)
 		case err == nil:
 			now = watch.Keeper{Daemon: true, PID: found.PID}
 		case errors.Is(err, server.ErrDead):
-			now.Problem = "the daemon died: reading the spool"
+			now.Problem = "the daemon died: reading the log"
 		case !errors.Is(err, server.ErrAbsent):
 			now.Problem = err.Error()
 		}
