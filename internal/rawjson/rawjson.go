@@ -115,25 +115,30 @@ func Unquote(raw []byte) (string, bool) {
 			r, size := utf8.DecodeRune(inner)
 			b.WriteRune(r)
 			inner = inner[size:]
-		case inner[0] != '\\' || len(inner) < 2:
-			return "", false // a quote, a control character, or an incomplete escape
-		case inner[1] == 'u':
-			r, size := unescapeRune(inner)
+		default:
+			r, size := Unescape(inner)
 			if size == 0 {
-				return "", false
+				return "", false // a quote, a control character, or an invalid escape
 			}
 			b.WriteRune(r)
 			inner = inner[size:]
-		default:
-			c := unescapeByte(inner[1])
-			if c == 0 {
-				return "", false
-			}
-			b.WriteByte(c)
-			inner = inner[2:]
 		}
 	}
 	return b.String(), true
+}
+
+// Unescape decodes the escape at the beginning of b. A size of 0 means that there is none that is valid.
+func Unescape(b []byte) (r rune, size int) {
+	if len(b) < 2 || b[0] != '\\' {
+		return 0, 0
+	}
+	if b[1] == 'u' {
+		return unescapeRune(b)
+	}
+	if c := unescapeByte(b[1]); c != 0 {
+		return rune(c), 2
+	}
+	return 0, 0
 }
 
 // unescapeByte decodes a one-letter escape; 0 = invalid.

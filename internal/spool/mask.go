@@ -1,10 +1,12 @@
 package spool
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 
 	"github.com/grapnel-dev/grapnel/internal/policy/secret"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // Mask replaces text that looks like a secret with ***, and keeps the part that shows its kind:
@@ -44,6 +46,28 @@ var nameHints = [...]string{"pass", "secret", "token", "key", "authorization", "
 func secretsIn(text string) (secrets, names bool) {
 	lower := asciiLower(text)
 	return secret.Near(text), slices.ContainsFunc(nameHints[:], func(word string) bool { return strings.Contains(lower, word) })
+}
+
+// unescaped returns JSON with the characters that its escapes of ASCII stand for: an escape must not hide a
+// word from secretsIn. The result is no JSON.
+func unescaped(raw []byte) string {
+	i := bytes.IndexByte(raw, '\\')
+	if i < 0 {
+		return string(raw)
+	}
+	var b strings.Builder
+	b.Grow(len(raw))
+	for ; i >= 0; i = bytes.IndexByte(raw, '\\') {
+		b.Write(raw[:i])
+		text, size := rawjson.Unescape(raw[i:])
+		if size == 0 { // no valid escape
+			text, size = '\\', 1
+		}
+		b.WriteRune(text)
+		raw = raw[i+size:]
+	}
+	b.Write(raw)
+	return b.String()
 }
 
 // asciiLower returns text with ASCII letters in lower case. Other bytes stay, so that offsets are

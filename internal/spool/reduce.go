@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
@@ -47,21 +48,15 @@ const (
 	maxDepth = 64
 )
 
-// jsonEscape begins every JSON escape of an ASCII character that could have been written
-// literally.
-var jsonEscape = []byte(`\u00`)
-
 // reduce applies the limits. If raw is not valid JSON, the result is not valid either.
 func (l limits) reduce(raw []byte) []byte {
 	r := reducer{limits: l}
 	switch {
 	case !l.mask:
-	case l.also != nil, len(raw) > 4*l.total, bytes.Contains(raw, jsonEscape):
-		// Most of the text will be dropped, or a word may be hidden by escapes until it is
-		// decoded.
+	case l.also != nil, len(raw) > 4*l.total: // most of the text will be dropped
 		r.secrets, r.names = true, true
 	default:
-		r.secrets, r.names = secretsIn(string(raw))
+		r.secrets, r.names = secretsIn(unescaped(raw))
 	}
 	if len(raw) <= l.total && !r.secrets && !r.names && !r.longStrings(raw) {
 		return raw
@@ -225,7 +220,7 @@ func (r *reducer) container(raw []byte, i int, name string, depth int) int {
 			r.out = append(r.out, ',')
 		}
 		if object {
-			name = string(bytes.Trim(key, `"`))
+			name, _ = rawjson.Unquote(key)
 			r.string(key, "")
 			r.out = append(r.out, ':')
 		}
@@ -295,7 +290,7 @@ func (r *reducer) string(raw []byte, name string) {
 // window decodes the beginning of a JSON string, and returns how many bytes follow.
 func window(raw []byte, size int) (text string, more int) {
 	if len(raw)-2 <= size {
-		if json.Unmarshal(raw, &text) == nil {
+		if text, ok := rawjson.Unquote(raw); ok {
 			return text, 0
 		}
 		return "", len(raw)
@@ -303,9 +298,8 @@ func window(raw []byte, size int) (text string, more int) {
 	// Do not cut through an escape: the longest is a pair of \uXXXX.
 	for end := 1 + size; end > 1+size-12 && end > 0; end-- {
 		part := append(append(make([]byte, 0, end+1), raw[:end]...), '"')
-		if json.Unmarshal(part, &text) == nil {
-			// The cut may have gone through a character.
-			return string(bytes.TrimRight([]byte(text), "\ufffd")), len(raw) - 1 - end
+		if text, ok := rawjson.Unquote(part); ok {
+			return strings.TrimRight(text, "\ufffd"), len(raw) - 1 - end // the cut may have gone through a character
 		}
 	}
 	return "", len(raw) - 2

@@ -10,6 +10,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
+	"github.com/grapnel-dev/grapnel/internal/testhelp/rapid"
 )
 
 func TestReduce(t *testing.T) {
@@ -29,6 +30,12 @@ func TestReduce(t *testing.T) {
 		"numbers stay":      {wide, `{"token":12,"x":"password"}`, `{"token":12,"x":"password"}`},
 		"in a name":         {wide, `{"AKIA` + rep("A", 16) + `":1}`, `{"AKIA***":1}`},
 		"escaped letters":   {wide, `{"a":"\u0041KIA` + rep("A", 16) + `"}`, `{"a":"AKIA***"}`},
+		"escaped by Go":     {wide, `{"a":"x \u003e y"}`, `{"a":"x \u003e y"}`},
+		"JSON in a text":    {wide, `{"a":"{\"auth\":\"bWU6Ujd0UHEyV3o5S2RMbTRYdg==\"}"}`, `{"a":"{\"auth\":\"***\"}"}`},
+		"escaped tab":       {wide, `{"a":"curl\t-u bob:hunter22xyz x"}`, `{"a":"curl\t-u bob:*** x"}`},
+		"escaped slash":     {wide, `{"a":"git clone https:\/\/bob:hunter22xyz@host\/x"}`, `{"a":"git clone https://bob:***@host/x"}`},
+		"no valid escape":   {wide, `{"a":"\x p\u0061ssword=x1y2"}`, ""},
+		"escaped member":    {wide, `{"p\u0061ssword":"x1y2"}`, `{"p\u0061ssword":"***"}`},
 		"escaped name":      {wide, `{"a":"p\u0061ssword=x1y2"}`, `{"a":"password=***"}`},
 		"mask off":          {limits{total: 1 << 20, text: 1 << 20}, `{"password":"x"}`, `{"password":"x"}`},
 		"long text":         {limits{total: 1000, text: 60}, `{"a":"` + rep("x", 500) + `","b":1}`, `{"a":"` + rep("x", 10) + `… [grapnel: 490 more bytes cut]","b":1}`},
@@ -150,6 +157,37 @@ func FuzzReduce(f *testing.F) {
 		got := l.reduce(raw)
 		if json.Valid(raw) && (!json.Valid(got) || len(got) > max(l.total, 4)) {
 			t.Errorf("reduce(%q) = %q, %d bytes, want valid JSON of %d at most", raw, got, len(got), l.total)
+		}
+	})
+}
+
+// However a text is escaped, the same is masked in it as in the text itself.
+func TestReduceOfEscapes(t *testing.T) {
+	t.Parallel()
+	pieces := []string{
+		"AKIA" + rep("A", 16), "https://bob:hunter22xyz@host/x", "curl\t-u bob:hunter22xyz ", `"auth": "bWU6Ujd0UHEyV3o5S2RMbTRYdg=="`,
+		"password=x1y2", "Bearer abcdefghijklmnop1234", "https://hooks.slack.com/services/T00000000/B00000000/XXXXXXXXXXXXXXXXXXXXXXXX",
+		" ", "\n", `\`, "é", "a > b && c < d", "plain words",
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		text := strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces), 1, 4).Draw(t, "pieces"), "")
+		raw := []byte(`{"a":"`)
+		for _, r := range text {
+			quoted := rawjson.Quote(string(r))
+			switch short := quoted[1 : len(quoted)-1]; {
+			case rapid.Bool().Draw(t, "as it is"):
+				raw = append(raw, short...)
+			case r == '/':
+				raw = append(raw, `\/`...)
+			default:
+				raw = fmt.Appendf(raw, `\u%04x`, r)
+			}
+		}
+		raw = append(raw, `"}`...)
+		var got struct{ A string }
+		out := limits{total: 1 << 14, text: 1 << 13, mask: true}.reduce(raw)
+		if err := json.Unmarshal(out, &got); err != nil || got.A != Mask(text) {
+			t.Fatalf("reduce(%s) = %s, %v\nwant the text %q", raw, out, err, Mask(text))
 		}
 	})
 }
