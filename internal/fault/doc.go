@@ -1,7 +1,7 @@
 // Package fault breaks programs on purpose, in builds with the tag "faults":
 //
 //	if fault.On {
-//		fault.At("store: before the commit")
+//		fault.At("serve: an answer is kept")
 //	}
 //
 // In all other builds On is the constant false, so that release binaries contain no trace of it.

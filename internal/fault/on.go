@@ -24,6 +24,7 @@ var (
 	killAt, killLeft = kill(os.Getenv("GRAPNEL_FAULT_KILL"))
 	sleepAt, sleep   = pause(os.Getenv("GRAPNEL_FAULT_SLEEP"))
 	clock            = os.Getenv("GRAPNEL_FAULT_CLOCK")
+	profile          = os.Getenv("GRAPNEL_FAULT_PROFILE")
 	seenFile         = os.Getenv("GRAPNEL_FAULT_SEEN")
 	seen             sync.Map
 )
@@ -81,8 +82,13 @@ func die() {
 }
 
 // Less returns a size or a duration divided by 1024, at least 1, so that tests reach limits of
-// minutes or of millions of lines.
-func Less[T ~int64](n T) T { return max(1, n/1024) }
+// minutes or of millions of lines. A process that is profiled keeps n.
+func Less[T ~int64](n T) T {
+	if profile != "" {
+		return n
+	}
+	return max(1, n/1024)
+}
 
 // Now returns the time plus the duration in the file GRAPNEL_FAULT_CLOCK. The duration can be
 // negative.
@@ -103,11 +109,10 @@ func Now() time.Time {
 }
 
 func init() {
-	name := os.Getenv("GRAPNEL_FAULT_PROFILE")
-	if name == "" {
+	if profile == "" {
 		return
 	}
-	f, err := os.Create(name)
+	f, err := os.Create(profile)
 	if err == nil {
 		err = pprof.StartCPUProfile(f)
 	}
