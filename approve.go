@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// An Approval says whether a person has approved a call; see Options.Approved.
+// An Approval reports whether a person has approved a call; see Options.Approved.
 type Approval struct {
 	ID     string // of the approval under which the hook's answer has no effect; empty = not approved
 	How    string // how a person can approve the call, such as a command; empty = no person can
@@ -29,7 +29,7 @@ func (f *firing) stops(a *answer) bool {
 func (a *answer) approved() bool { return a.approval != nil && a.approval.ID != "" }
 
 // approve looks up the approval of an answer and reports whether the answer has no effect. A
-// failed hook that blocks is never approved: the failure says nothing about the call.
+// failed hook that blocks is never approved: the failure shows nothing about the call.
 func (f *firing) approve(ctx context.Context, a *answer) bool {
 	approved := f.engine.opts.Approved
 	if approved == nil || f.contract.Blocks != BlockingAction || !f.stops(a) || a.byError && a.decision == Block || len(a.changed) > 0 {

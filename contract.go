@@ -154,7 +154,7 @@ func (c *Contract) change(f Field) (Change, bool) {
 	return Change{}, false
 }
 
-// Terms are what an event has besides its facts: what its agent permits hooks to do and how long it
+// Terms are the conditions of an event: the effects that its agent permits hooks and how long it
 // waits, which a dialect sets, and the answer.
 type Terms struct {
 	Verdict  *Verdict      // the final answer, for observing hooks; see Event.Verdict
@@ -170,7 +170,7 @@ type Terms struct {
 	Late func(runs <-chan HookRun)
 }
 
-// Can returns what the agent supports; nil = all that the Contract permits.
+// Can returns the effects that the agent supports; nil = all that the Contract permits.
 func (ev *Event) Can() *Can {
 	if ev.Terms == nil {
 		return nil

@@ -246,7 +246,7 @@ func (e *Engine) Plan(ev *Event) Plan {
 // Fire runs the hooks that listen to ev and returns the merged answer. It never fails: the OnError
 // of a failed hook decides, and the Record has the failure. A nil event and one of an unknown kind
 // are blocked. Hooks get a tool call completed, see [Tool.Complete]. When ctx is done, steps fail
-// that have not started, and the Verdict's Err says so.
+// that have not started, and the Verdict's Err reports it.
 //
 // Late hooks may still read ev and the Verdict, so callers must not modify them.
 func (e *Engine) Fire(ctx context.Context, ev *Event) Verdict {

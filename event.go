@@ -203,7 +203,7 @@ type Fact struct {
 	At    string `json:"at"`            // RFC 6901 pointer into Input; * matches every element of an array
 	Use   Use    `json:"use,omitempty"` // only for paths
 
-	// Form is the format of a value that is not the text itself, and cannot be set: patch, whose files
+	// Form is the format of a value that differs from the text, and cannot be set: patch, whose files
 	// are the values; args, a program with its arguments; python or node, code.
 	Form string `json:"form,omitempty"`
 }
@@ -225,7 +225,7 @@ func (f *Fact) texts(value json.RawMessage) []string {
 	return []string{text}
 }
 
-// Complete fills in what rules match and the caller has left empty: the Class, shell for a tool that
+// Complete fills in the fields for rules that the caller has left empty: the Class, shell for a tool that
 // runs a command, the Facts by usual names of members, and the fields of [Tool.Derive]. Fire completes
 // calls that have none of these fields.
 func (t *Tool) Complete() {

@@ -93,7 +93,7 @@ type Verdict struct {
 }
 
 // Stops reports whether the action must not run: a hook blocked it, ended the turn,
-// or wants a person to approve it first. Reason and Halt say why. Otherwise the action
+// or wants a person to approve it first. Reason and Halt give the reason. Otherwise the action
 // is the one of Event. An agent that can ask a person uses package host.
 func (v Verdict) Stops() bool { return v.Decision >= Ask || v.Halt != "" }
 

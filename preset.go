@@ -7,8 +7,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/presets"
 )
 
-// A Preset is one system's way of running hooks: their order, what a hook sees of earlier changes,
-// whether others run after a Block, and what a failure means. The zero Preset is Grapnel's. Hooks
+// A Preset is one system's way of running hooks: their order, the earlier changes that a hook sees,
+// whether others run after a Block, and the effect of a failure. The zero Preset is Grapnel's. Hooks
 // that were written for another system need its Preset. None can undo a Block.
 type Preset struct{ row *presets.Row }
 

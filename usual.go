@@ -43,7 +43,7 @@ var usualLists = [...]string{"paths", "files", "file_paths", "filePaths", "edits
 // usualTexts are names of members with the text that is written to one of several files or places.
 var usualTexts = [...]string{"content", "newText", "new_string"}
 
-// Words in the names of tools that run something, by what they run.
+// Words in the names of tools that run something, by its kind.
 var (
 	runsLines  = []string{"bash", "cmd", "command", "commands", "console", "powershell", "sh", "shell", "ssh", "term", "terminal", "tmux", "zsh"}
 	runsNode   = []string{"javascript", "js", "node", "typescript", "ts"}
@@ -153,7 +153,7 @@ func (t *Tool) UsualFacts() []Fact {
 	return append(facts, t.otherCommands(members)...)
 }
 
-// appendPaths appends the Facts of paths. A path does not show what the tool does with it: it may
+// appendPaths appends the Facts of paths. A path does not show its use by the tool: it may
 // write to it, unless the tool is named after reading.
 func (t *Tool) appendPaths(facts []Fact, members []rawjson.Member) []Fact {
 	use := Use("")
@@ -283,7 +283,7 @@ func namesAny(words []string, lists ...[]string) bool {
 func isArray(value json.RawMessage) bool { return bytes.HasPrefix(bytes.TrimSpace(value), []byte("[")) }
 
 // codeForm returns the Form of the code that a tool runs: by the language that the call names, or
-// else by the name of the tool. It is Python if nothing tells.
+// else by the name of the tool. It is Python by default.
 func codeForm(words []string, members []rawjson.Member) string {
 	language, _ := rawString(valueOf(members, "language"))
 	for _, words := range [][]string{{strings.ToLower(language)}, words} {

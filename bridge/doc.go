@@ -6,5 +6,5 @@
 //
 // All but agenthooks are modules of their own, so that users load only the framework that they have. A
 // bridge translates between the framework and package host, and has no rules. Start in the file with the
-// name of the folder. This package is no API; it has no code.
+// name of the folder. This package is not an API; it has no code.
 package bridge

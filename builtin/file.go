@@ -31,7 +31,7 @@ func Lines(dir, file string) func(line []byte) error {
 }
 
 // appendBelow appends a text to a file in one write. It does not follow links out of the
-// directory, because anyone who can write to a project could place such a link there. A file
+// directory, because any user with write access to a project could place such a link there. A file
 // larger than limit is renamed first, unless limit is 0.
 func appendBelow(dir, file, text string, limit int64) (err error) {
 	root, err := os.OpenRoot(dir)

@@ -163,7 +163,7 @@ func adaptAntigravity(_ *EventRow, top map[string]json.RawMessage, ev *grapnel.E
 }
 
 // readAntigravityOutcome reads the answer of a hook program. The answer that Grapnel writes for no
-// opinion is no opinion, too. A new input is merged into the old one (reported, 1.1.18).
+// opinion is not an opinion, either. A new input is merged into the old one (reported, 1.1.18).
 func readAntigravityOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
 	d := lookup(dialects, antigravityName)
 	if stdout := trim(out.Stdout); rawjson.IsObject(stdout) && json.Valid(stdout) {

@@ -104,7 +104,7 @@ type Setup struct {
 	ClosedSince  string // first version whose entries can block when the hook fails; empty with $closed in Entry = every version
 	StrictBefore string // before this version, one unknown event makes the agent ignore the whole file; install assumes it if the version is unknown
 
-	// Late is what the agent does if grapnel-hook does not answer; empty = it continues.
+	// Late is the action of the agent if grapnel-hook does not answer; empty = it continues.
 	Late string
 
 	// Documented reports that no version of the agent was run for its tables: they come from
@@ -127,7 +127,7 @@ type Setup struct {
 const askTimeout = time.Hour
 
 // Setup returns a copy of the agent's hook configuration, or nil if it is unknown or the agent has
-// no file of its own for Grapnel. The caller may change the copy.
+// no separate file for Grapnel. The caller may change the copy.
 func (d *Dialect) Setup() *Setup {
 	if d.setup == nil || d.setup.User == "" {
 		return nil

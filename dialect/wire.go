@@ -264,7 +264,7 @@ var (
 // answerKeys are members that decide, in some dialect.
 var answerKeys = [...]string{"decision", "permissionDecision", "permission", "hookSpecificOutput", "continue", "cancel"}
 
-// hiddenAnswer returns an error if a hook's output, which is no JSON object, contains the start of
+// hiddenAnswer returns an error if a hook's output, which is not a JSON object, contains the start of
 // one that decides: to take it for text would lose a block. The object may have colors, the quotes
 // of another language, or be quoted itself.
 func hiddenAnswer(stdout []byte) error {

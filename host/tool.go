@@ -136,7 +136,7 @@ func (s *Session) BeforeTool(ctx context.Context, call Call) (r Result, done boo
 }
 
 // before does the work of BeforeTool for the Call of r, and sets the rest of r. It works in place and
-// has its second half in a function of its own, because copies of a Result make the stack of each
+// has its second half in a separate function, because copies of a Result make the stack of each
 // tool's goroutine grow.
 func (s *Session) before(ctx context.Context, r *Result) (done bool, err error) {
 	if len(r.Call.Input) == 0 || string(r.Call.Input) == "null" {

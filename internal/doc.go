@@ -11,6 +11,6 @@
 //	files/ home/ glob/ wording/    small tools
 //	testhelp/                      only for tests
 //
-// What users import is beside this folder; the parts of the programs are in cmd/internal. Start with the
-// row of ARCHITECTURE.md that names what you want to change.
+// The packages for users are beside this folder; the parts of the programs are in cmd/internal. Start with the
+// row of ARCHITECTURE.md that names the subject of your change.
 package internal

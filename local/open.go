@@ -45,7 +45,7 @@ type Options struct {
 	Place *Place      // instead of Root
 	Files []load.File // instead of CWD and Policies; see [Place.Files]
 
-	// Runners run what leaves the process. If Command is nil, Open uses one that starts programs, and
+	// Runners run the hooks that leave the process. If Command is nil, Open uses one that starts programs, and
 	// workers run until Close. If HTTP, Notify or Webhook is nil, hooks of this kind fail, so their
 	// on_error decides.
 	policy.Runners

@@ -169,7 +169,7 @@ func Absolute(names []string) []string {
 }
 
 // Request returns a request that loads files with the packs and the state of the place. Shell lines are
-// contained by the grapnel-hook of this program, if run says nothing else.
+// contained by the grapnel-hook of this program, if run sets nothing else.
 func (p Place) Request(files []load.File, run policy.Runners) load.Request {
 	if run.Contain == nil {
 		run.Contain = containing
@@ -186,7 +186,7 @@ func (p Place) Settings() load.Set {
 	return load.Policies(p.Request(p.Files(nil, nil), policy.Runners{}))
 }
 
-// Reach returns what managed policies and the user's policy open for outbound requests.
+// Reach returns the servers that managed policies and the user's policy open for outbound requests.
 func (p Place) Reach() policyfile.Reach {
 	return p.Settings().Reach
 }

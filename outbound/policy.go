@@ -6,13 +6,13 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// PolicyOptions returns the options of a client for what policies open.
+// PolicyOptions returns the options of a client for the servers that policies open.
 func PolicyOptions(r policyfile.Reach) (Options, error) {
 	guard, err := ParseGuard(r.Networks)
 	return Options{Guard: guard, CA: r.CA}, err
 }
 
-// SetReach replaces what the policies open, see [Client.Set]. After an error, nothing has changed.
+// SetReach replaces the servers that the policies open, see [Client.Set]. After an error, nothing has changed.
 func (c *Client) SetReach(r policyfile.Reach) error {
 	guard, err := ParseGuard(r.Networks)
 	if err == nil {

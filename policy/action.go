@@ -342,7 +342,7 @@ func (b *Builder) buildProgram(h *policyfile.Hook, spec *grapnel.Spec) error {
 	return nil
 }
 
-// FailOpen makes a program or a server fail open, unless the policy or its scope says otherwise.
+// FailOpen makes a program or a server fail open, unless the policy or its scope sets something else.
 // A user can do nothing about a broken program in the middle of a task, and sees a message about it.
 func FailOpen(spec *grapnel.Spec) {
 	if spec.OnError == grapnel.OnErrorDefault && spec.Source.Scope != grapnel.ScopeManaged {

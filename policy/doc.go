@@ -6,8 +6,8 @@
 // The format is one of three rooms. Each room imports only those below it:
 //
 //   - package load knows which policies are in force on a machine: files, packs, snapshots, trust, grants
-//   - this package knows what its keys mean
-//   - package state remembers what a rule needs of earlier events: limits, `after:`, files of the session
+//   - this package knows the meaning of its keys
+//   - package state remembers earlier events for rules: limits, `after:`, files of the session
 //
 // Package policyfile holds the content of a policy as plain data, for all of them. A new key starts in
 // the table of actions in action.go, or in the keys of a hook in parse.go.

@@ -25,7 +25,7 @@ import (
 	"github.com/grapnel-dev/grapnel/systems"
 )
 
-// later lists keys that the format reserves for later versions. Messages say so instead of
+// later lists keys that the format reserves for later versions. Messages state that instead of
 // suggesting a similar key.
 var later = []string{"wasm"}
 
@@ -390,7 +390,7 @@ func (p *fileParser) approve(n *yaml.Node) *policyfile.Approve {
 	return a
 }
 
-// targets rejects the name of a target in `approve:` that is no observing hook of the file.
+// targets rejects the name of a target in `approve:` that is not an observing hook of the file.
 func (p *fileParser) targets(item *yaml.Node, h *policyfile.Hook, hooks []policyfile.Hook) {
 	if h.Approve == nil || h.Approve.Notify == nil {
 		return
@@ -438,7 +438,7 @@ func (p *fileParser) events(h *policyfile.Hook, n *yaml.Node) {
 	}
 }
 
-// eventsFor returns a hint with events that permit the action of a hook, and with what is possible at the
+// eventsFor returns a hint with events that permit the action of a hook, and with the actions that are possible at the
 // event that does not.
 func eventsFor(h *policyfile.Hook, not grapnel.Kind) string {
 	var kinds []string

@@ -88,7 +88,7 @@ func (d decide) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, error)
 	return grapnel.Outcome(d), nil
 }
 
-// doubting is a decide whose match asks for the branch of a checkout or a push. Its reason says so if
+// doubting is a decide whose match asks for the branch of a checkout or a push. Its reason mentions it if
 // the branch is not known, because then the rest of the reason may be wrong.
 type doubting struct {
 	decide
@@ -199,7 +199,7 @@ func SeesRedacted(s *grapnel.Spec) bool {
 	return !marks && (s.Source.Scope == grapnel.ScopeProject || s.Source.Scope == grapnel.ScopePlugin)
 }
 
-// Shared returns what the hook of a Spec that this package built shares with the other hooks of its
+// Shared returns the part that the hook of a Spec of this package shares with the other hooks of its
 // file; nil = it uses none.
 func Shared(s *grapnel.Spec) (facts *match.FactCache, secrets *secret.Rules) {
 	if mask, ok := s.Hook.(*masking); ok {

@@ -83,7 +83,7 @@ var meant = [...]struct{ what, words, hint string }{ // what: the mapping, as me
 // serverOnly lists keys of `http:` and `notify:` that no hook has.
 var serverOnly = []string{"headers", "body", "breaker", "ordered", "max_in_flight"}
 
-// keysOfHooks lists the actions, and other keys of a hook that are no match keys. It is not derived from
+// keysOfHooks lists the actions, and other keys of a hook that are not match keys. It is not derived from
 // the table of actions, whose parsers report unknown keys.
 var keysOfHooks = []string{
 	"block", "ask", "contain", "allow", "limit", "context", "replace", "mask", "set", "run", "worker", "http", "notify", "builtin",

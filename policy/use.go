@@ -85,7 +85,7 @@ func (p *fileParser) uses(n *yaml.Node) []policyfile.Use {
 	return uses
 }
 
-// permits parses a mapping from hooks of a pack to what they do not match.
+// permits parses a mapping from hooks of a pack to their exceptions.
 func (p *fileParser) permits(n *yaml.Node) (all []policyfile.Permit) {
 	const example = "for example {no-recursive-delete: {command: rm -rf reports}}"
 	if n.Kind != yaml.Map || len(n.Pairs) == 0 {

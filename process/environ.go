@@ -268,7 +268,7 @@ func looksSecret(name string) bool {
 	return false
 }
 
-// holdsSecret reports whether the value of a variable is a credential, whatever its name: a known kind of
+// holdsSecret reports whether the value of a variable is a credential, under any name: a known kind of
 // key, or an address with a password. v is NAME=value.
 func holdsSecret(v string) bool {
 	_, address, _ := strings.Cut(v, "://")

@@ -1,4 +1,4 @@
-// Package proofs has what shows that Grapnel keeps its promises, and nothing that users run.
+// Package proofs shows that Grapnel keeps its promises; it has nothing for users.
 //
 //	conformance/             cases of the five systems, and two commands that run them
 //	e2e/ readers/ browser/   real agents, programs that read our output, Chromium

@@ -91,7 +91,7 @@ type allowed struct {
 // mayWrite reports whether a script of sed may have one of the commands e, w and W.
 func mayWrite(script Word) bool { return !script.Literal || strings.ContainsAny(script.Text, "ewW") }
 
-// script records a word as a script of sed, if the table says so.
+// script records a word as a script of sed, if the table names it.
 func (a *allowed) script(key string, w Word) {
 	if get(a.rows[0].does, key) == "sed" {
 		a.scripts = append(a.scripts, w)

@@ -83,7 +83,7 @@ func (w *walker) readings(c *syntax.CallExpr, words []Word, at *place, from star
 }
 
 // calls reports a call of a function whose redirections depend on words that are not known. read
-// tells whether its body was read with values for them.
+// is whether its body was read with values for them.
 func (w *walker) calls(c *syntax.CallExpr, words []Word, read bool, at *place) {
 	f := w.funcs[words[0].Text]
 	if f == nil || f.active || !f.opens || !words[0].Literal {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Code rarely deletes by a literal path. It deletes a variable, or what a loop over a directory gives:
+// Code rarely deletes by a literal path. It deletes a variable, or the entries that a loop over a directory gives:
 //
 //	for p in Path("src").rglob("*"): p.unlink()   # rm -r src
 //	d = tempfile.mkdtemp(); shutil.rmtree(d)      # rm -rf $(mktemp)
@@ -146,7 +146,7 @@ func (f *follower) literalText(expr string) (string, bool) {
 	return list[0].text, true
 }
 
-// callValues returns the values of a call: a path that it joins, or what it lists.
+// callValues returns the values of a call: a path that it joins, or the files that it lists.
 func (f *follower) callValues(owner, name, source string, depth int) []codePath {
 	args := f.split(source)
 	first := func() []codePath {
@@ -214,7 +214,7 @@ func joined(dirs, names []codePath) (list []codePath) {
 	return list
 }
 
-// lists returns what a call lists.
+// lists returns the files that a call lists.
 func (f *follower) lists(owner, name string, args []string, depth int) []codePath {
 	dir := owner
 	if len(args) > 0 && !has("rglob iterdir", name) {
@@ -334,7 +334,7 @@ func splitCall(expr string) (owner, name, args string, ok bool) {
 	return "", "", "", false
 }
 
-// inserted returns the piece of a text that is what a directory lists, or nil.
+// inserted returns the piece of a text that is the listing of a directory, or nil.
 func inserted(pieces ...[]codePath) []codePath {
 	for _, list := range slices.Backward(pieces) {
 		if len(list) > 0 && (list[0].deep || list[0].glob) {

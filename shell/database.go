@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A Database is what a command does with one database of a server, or with something that is as large: a
+// A Database is the action of a command on one database of a server, or on something that is as large: a
 // schema, a role, a keyspace.
 type Database struct {
 	Act    Act
@@ -25,7 +25,7 @@ type Database struct {
 	Sure bool
 }
 
-// An Act is what a command does with a database.
+// An Act is a kind of action on a database.
 type Act int
 
 const (
@@ -64,7 +64,7 @@ func family(program string) string {
 	return ""
 }
 
-// Databases returns what the command with index i does with databases.
+// Databases returns the actions of the command with index i on databases.
 func (s *Script) Databases(i int) []Database {
 	s.databasesOnce.Do(func() {
 		s.databases = make([][]Database, len(s.Commands))
@@ -114,13 +114,13 @@ func (s *Script) databasesOf(c *Command) (list []Database) {
 // SendsStatements reports whether the command with index i is a client that sends any statements to a server.
 func (s *Script) SendsStatements(i int) bool { return isClient(s.Commands[i].key) }
 
-// A feed is what a client reads besides its words.
+// A feed is the input of a client besides its words.
 type feed struct {
 	texts []string // known texts
 	more  bool     // and what is not known
 }
 
-// reads adds what the command reads.
+// reads adds the files that the command reads.
 func (c *Command) reads(f feed) {
 	all := c.fed()
 	c.feed = &feed{append(slices.Clip(all.texts), f.texts...), all.more || f.more}
@@ -133,7 +133,7 @@ func (c *Command) fed() feed {
 	return *c.feed
 }
 
-// feedsClient records what a client of databases reads from its standard input.
+// feedsClient records the standard input of a client of databases.
 func (w *walker) feedsClient(c *Command, at *place) {
 	if text, known := w.fedText(at); known {
 		c.reads(feed{texts: []string{text}})
@@ -259,7 +259,8 @@ func (call *clientCall) reconnects(c *Command) bool {
 	})
 }
 
-// maxDatabases is the maximum number of databases of one command. What is beyond it is everything on the server.
+// maxDatabases is the maximum number of databases of one command. A command with more is judged as if it
+// dropped everything on the server.
 const maxDatabases = 32
 
 // addTo returns a function that adds a database to a list.

@@ -323,7 +323,7 @@ func (c *codeScan) filesCommand(program, options string, words []Word) {
 	c.command(append(before, words...), c.at)
 }
 
-// deletes records the deletion of what an expression may be, and reports whether that is known.
+// deletes records the deletion of the possible values of an expression, and reports whether that is known.
 func (c *codeScan) deletes(options, expr string) bool {
 	list := c.followed(expr, c.begin)
 	for _, p := range list {

@@ -23,7 +23,7 @@ func Deleters() []string {
 	return []string{"rm", "srm", "unlink", "rimraf", "rd", "rmdir", "del", "find", "fd", "fdfind", "rsync", "robocopy"}
 }
 
-// Deletes lists what a command deletes, except for files that it names.
+// Deletes lists the deletions by a command, except for files that it names.
 func (c *Command) Deletes() (list []Deletion) {
 	if c.help {
 		return nil
@@ -85,7 +85,7 @@ func (c *Command) deletion(w Word, tree bool) Deletion {
 	return d
 }
 
-// listed returns the deletion of what a command listed; see found.
+// listed returns the deletion of the entries that a command listed; see found.
 func (c *Command) listed(glob string, tree bool) Deletion {
 	start, name, _ := strings.Cut(glob, "/*/")
 	if name != "" && !strings.Contains(name, "/") {

@@ -63,7 +63,7 @@ type foundFiles struct {
 	place string
 }
 
-// Copies returns what s.Commands[i] copies or unpacks to where.
+// Copies returns the sources and targets that s.Commands[i] copies or unpacks.
 func (s *Script) Copies(i int) (copies []Move) {
 	c := &s.Commands[i]
 	if !has("cp install rsync tar bsdtar unzip 7z gunzip bunzip2 unxz unzstd dd copy-item expand-archive ditto", c.key) {
@@ -95,7 +95,7 @@ func (s *Script) Copies(i int) (copies []Move) {
 // maxCopies limits the copies of one command.
 const maxCopies = 64
 
-// Files lists the files that a command names in its redirections and in its words. The table says
+// Files lists the files that a command names in its redirections and in its words. The table defines
 // which words of a program are files. For a program that is not in the table, every word that
 // looks like a path is a file with the use UseAny. Computed words are left out, except for words
 // that begin with the home or the working directory.

@@ -87,7 +87,7 @@ func (m *makeRun) set(name, value string, fixed bool) {
 	m.vars[name] = value
 }
 
-// makeText reads the commands of a Makefile: the recipes of the goals and of what they need, and
+// makeText reads the commands of a Makefile: the recipes of the goals and of their prerequisites, and
 // the commands that make runs while it reads the file.
 func (w *walker) makeText(text, name string, computed bool, at place, m makeRun) {
 	m.vars, m.spend = maps.Clone(m.vars), w.spend
@@ -118,7 +118,7 @@ func (w *walker) makeText(text, name string, computed bool, at place, m makeRun)
 	m.build(m.goals, run)
 }
 
-// statement reads a line of a Makefile that is no recipe. Commands that make runs at once go to
+// statement reads a line of a Makefile that is not a recipe. Commands that make runs at once go to
 // run.
 func (m *makeRun) statement(line string, run func(string)) {
 	for _, mark := range [...]string{"$(shell ", "${shell "} {

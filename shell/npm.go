@@ -101,7 +101,7 @@ func scriptsOf(file *writtenFile) map[string]packageScript {
 	return scripts
 }
 
-// jsonText returns the first text in JSON, decoded, and what follows it.
+// jsonText returns the first text in JSON, decoded, and the rest.
 func jsonText(source string) (text, rest string, ok bool) {
 	begin := strings.IndexByte(source, '"')
 	if begin < 0 {

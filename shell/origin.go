@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The name of a variable or directory does not show what it holds. If the line shows where a value
+// The name of a variable or directory does not show its value. If the line shows where a value
 // or a directory comes from, patterns see that:
 //
 //	x=$(mktemp -d); rm -rf "$x"      # "rm -rf $(mktemp)"

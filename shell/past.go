@@ -10,7 +10,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Past is what earlier calls of a session did, as far as it changes what a line does: a script that
+// Past is the earlier actions of a session, as far as they change the effect of a line: a script that
 // a call wrote is read as code when a later line runs it. Like everything that the package knows of
 // files, this only adds commands.
 type Past struct {
@@ -20,8 +20,8 @@ type Past struct {
 
 	Moved []Move
 
-	// Copied is what was copied or unpacked. The names are absolute. Unchanged reports whether a file
-	// is older than the session, so that it is no copy.
+	// Copied are the files that were copied or unpacked. The names are absolute. Unchanged reports whether a file
+	// is older than the session, so that it is not a copy.
 	Copied    []Move
 	Unchanged func(name string) bool
 }
@@ -88,7 +88,7 @@ func (w *walker) runs(file *writtenFile) {
 	}
 }
 
-// outlast stores in the Script what later lines need as their past.
+// outlast stores in the Script the past for later lines.
 func (w *walker) outlast() {
 	w.readLater(0, true)
 	w.s.end = w.did
@@ -128,10 +128,10 @@ func (s *Script) Wrote() []Wrote { return s.wrote }
 func (s *Script) Ran() []string { return s.ran }
 
 // Runs returns the names of files that the line may run or copy, as in Past.Texts, if it was read without
-// a past. A caller who knows that one of them has changed reads the line again with a past.
+// a past. A caller that knows that one of them has changed reads the line again with a past.
 func (s *Script) Runs() []string { return s.runs }
 
-// Moved returns what the line moves, links and mounts.
+// Moved returns the moves, links and mounts of the line.
 func (s *Script) Moved() []Move { return s.moved }
 
 // placeOf returns the path of a word, relative to the start of the line; empty = not known.
@@ -226,7 +226,7 @@ func wordsEnding(args []Word, ends ...string) (list []Word) {
 	return list
 }
 
-// wordsOf returns the literal words that are no options.
+// wordsOf returns the literal words that are not options.
 func wordsOf(args []Word) (texts []string) {
 	for _, a := range args {
 		if a.Literal && !strings.HasPrefix(a.Text, "-") {
@@ -301,7 +301,7 @@ func justText(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// vague reports whether a command in a file of the past deletes only what is computed there. That
+// vague reports whether a command in a file of the past deletes only names that are computed there. That
 // is usual in scripts, which delete the directories that they made. The same words in the line
 // itself are a command as any other.
 func (w *walker) vague(words []Word) bool {

@@ -11,7 +11,7 @@ import (
 //
 //	Get-ChildItem src -Recurse | Where-Object Extension -eq .cs | Remove-Item
 //
-// A flow is what a command hands on, as far as rm needs to know it.
+// A flow is the output of a command, as far as rm needs to know it.
 type flow struct {
 	items  []codePath
 	known  bool
@@ -21,7 +21,7 @@ type flow struct {
 // maxFlows is the maximum number of variables with files that are remembered.
 const maxFlows = 32
 
-// handOn updates what the pipeline hands on after a command.
+// handOn updates the output of the pipeline after a command.
 func (l *foreignLine) handOn(words []foreignWord) {
 	variable := ""
 	if len(words) > 2 && strings.HasPrefix(words[0].text, "$") && words[1].text == "=" {
@@ -121,7 +121,7 @@ func (f flow) below(name string) flow {
 	return f
 }
 
-// value returns what a word of one expression holds: $_, $_.FullName, a variable, or a command in
+// value returns the value of a word of one expression: $_, $_.FullName, a variable, or a command in
 // parentheses.
 func (l *foreignLine) value(a foreignWord) flow {
 	switch name := foldCase(strings.TrimLeft(a.text, `"`)); {
@@ -219,7 +219,7 @@ func named(args []foreignWord) (list []codePath) {
 	return list
 }
 
-// where restricts a flow by a condition: about a name, about what a file is, or about something else.
+// where restricts a flow by a condition: about a name, about the kind of a file, or about something else.
 func (f flow) where(words []foreignWord) flow {
 	pieces := make([]string, 0, len(words))
 	for _, a := range words {

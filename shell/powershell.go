@@ -112,7 +112,7 @@ func (w *walker) powerCode(text string, at place) {
 	w.powerLine(text, at)
 }
 
-// powerLine reads a line of PowerShell. It returns what its last pipeline hands on.
+// powerLine reads a line of PowerShell. It returns the output of its last pipeline.
 func (w *walker) powerLine(line string, at place) flow {
 	if !w.foreign(line, at) {
 		return flow{}

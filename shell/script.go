@@ -614,7 +614,7 @@ func (w *walker) command(words []Word, at place) {
 	w.sure = sure
 }
 
-// effects records what a command changes for the rest of the line.
+// effects records the effects of a command on the rest of the line.
 func (w *walker) effects(key, name string, words []Word, at place) {
 	switch args := words[1:]; key {
 	case "source", ".", "eval":

@@ -2,7 +2,7 @@ package shell
 
 import "strings"
 
-// This file finds statements of SQL that create, drop or rename databases. It is no parser of SQL: a statement
+// This file finds statements of SQL that create, drop or rename databases. It is not a parser of SQL: a statement
 // is read only where one may begin.
 
 // created returns the database of a text that is one CREATE DATABASE, without IF NOT EXISTS.

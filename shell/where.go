@@ -8,7 +8,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// A state is what the commands so far have changed for the next one.
+// A state is the effects of the commands so far on the next one.
 type state struct {
 	where
 
@@ -32,7 +32,7 @@ type setVar struct {
 	before *setVar
 }
 
-// A Step is what a line did before a command, as far as it may matter to repositories: a command of
+// A Step is an action of a line before a command, as far as it may matter to repositories: a command of
 // git, after other steps. A nil Step is the beginning of the line.
 type Step struct {
 	Command int     // index in Script.Commands; -1 = none

@@ -81,7 +81,7 @@ func (w *walker) keepDescriptors(st *syntax.Stmt, at *place) {
 	}
 }
 
-// outputText returns what a statement prints, if it is known but for computed pieces of a
+// outputText returns the output of a statement, if it is known but for computed pieces of a
 // here-document.
 func (w *walker) outputText(st *syntax.Stmt, call *syntax.CallExpr, at *place) (file writtenFile, known bool) {
 	if call != nil && len(call.Args) > 0 && has("cat tee", call.Args[0].Lit()) {

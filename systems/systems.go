@@ -2,7 +2,7 @@
 // directory here: its Go package, where its document describes one, the reader of its files in
 // hookfile, its promises with their tests, and an example. Its preset is a row in preset.go.
 //
-// It is exported because package policy needs it, and is no API.
+// It is exported because package policy needs it, and is not an API.
 package systems
 
 import (

@@ -1,8 +1,8 @@
 // Grapnel-hook is the program that AI agents run at their events. "grapnel install"
-// writes it into their settings; "grapnel-hook --help" says what it takes.
+// writes it into their settings; "grapnel-hook --help" lists its arguments.
 //
 // It is kept apart from the program that people type because Go runs the
-// initializers of every linked package before main: what is not linked costs nothing.
+// initializers of every linked package before main: a package that is not linked costs nothing.
 package main
 
 import (

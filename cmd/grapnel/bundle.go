@@ -163,7 +163,7 @@ func (c *console) checkBundle(place local.Place, file string) ([]byte, error) {
 	return data, nil
 }
 
-// compareBundle shows what a policy changes.
+// compareBundle shows the changes by a policy.
 func (c *console) compareBundle(ctx context.Context, place local.Place, file string, data []byte, old string) error {
 	before, err := files.Read(old, yaml.MaxSize+1)
 	if err != nil {

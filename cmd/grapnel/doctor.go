@@ -70,8 +70,7 @@ Exit code 0: nothing to do; 1: there is a warning or an error.`,
 	return c.jsonFlag(cmd)
 }
 
-// printFindings prints what needs an action, by agent and the worst first, and with all also what is as
-// it should be.
+// printFindings prints the findings that need an action, by agent and the worst first, and with all also the others.
 func (c *console) printFindings(r *doctor.Report, all bool) {
 	var problems, facts []doctor.Finding
 	var absent []string

@@ -93,7 +93,7 @@ func gap(text string) typeset.Span {
 	return typeset.Span{Text: "  " + text}
 }
 
-// decisionWord returns the result of an event. What hooks in observe mode would have done is
+// decisionWord returns the result of an event. The result that hooks in observe mode would have had is
 // "would block" and the like, unless something stricter was done.
 func decisionWord(e *spool.Entry) string {
 	if !e.Late && e.Halt == "" && e.Would > e.Decision {

@@ -17,8 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/typeset"
 )
 
-// silentAfter is how long a machine may send nothing before it is called silent, if no flag says
-// otherwise.
+// silentAfter is how long a machine may send nothing before it is called silent, if no flag sets another time.
 const silentAfter = 24 * time.Hour
 
 // database are the flags that name a database of Records.

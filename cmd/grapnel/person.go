@@ -9,7 +9,7 @@ import (
 )
 
 // notByAgent returns an error if an agent runs this command, also through a shell or a terminal
-// that it has opened. do is what only a person can do.
+// that it has opened. do is the action that only a person can take.
 func (c *console) notByAgent(do string) error {
 	agent, err := ancestor.Agent()
 	switch {

@@ -158,7 +158,7 @@ func (c *console) printFrequencies(title string, list []stats.Frequency) {
 	}
 }
 
-// printWould prints what hooks in observe mode would have stopped.
+// printWould prints the events that hooks in observe mode would have stopped.
 func (c *console) printWould(w *stats.Would) {
 	since := w.Since.Local().Format("2006-01-02 15:04")
 	if w.Calls+w.Questions == 0 {

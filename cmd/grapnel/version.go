@@ -16,7 +16,7 @@ type build struct {
 	Modified bool   `json:"modified,omitempty"` // the checkout had changes that were not committed
 }
 
-// buildOf reads what the go command recorded. It records the commit if it builds in a checkout with
+// buildOf reads the facts that the go command recorded. It records the commit if it builds in a checkout with
 // git, and GOFLAGS does not forbid it.
 func buildOf(info *debug.BuildInfo) build {
 	b := build{Version: hookcmd.Version, Commit: "unknown"}

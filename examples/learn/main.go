@@ -96,7 +96,7 @@ func report(out io.Writer) grapnel.Observer {
 	})
 }
 
-// call does what an agent does for each tool call of its model.
+// call acts as an agent does for each tool call of its model.
 func call(ctx context.Context, engine *grapnel.Engine, tool *grapnel.Tool, out io.Writer) {
 	tool.Derive() // finds Paths and Commands in the input, at the places that Facts names
 	verdict := engine.Fire(ctx, &grapnel.Event{Kind: grapnel.ToolBefore, Tool: tool})

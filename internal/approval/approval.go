@@ -1,4 +1,4 @@
-// Package approval stores what a person has approved, and applies it to the events of agents: a
+// Package approval stores the calls that a person has approved, and applies it to the events of agents: a
 // stopped call may pass once, for a while, or for a session.
 package approval
 

@@ -13,7 +13,7 @@ import (
 // how is how a person approves a call, in replies for models.
 const how = `"grapnel allow" in another terminal`
 
-// Approvals applies the Grants of a Store to events. The zero value approves nothing, and says in
+// Approvals applies the Grants of a Store to events. The zero value approves nothing, and states in
 // replies how a person can approve.
 type Approvals struct {
 	Store  Store
@@ -74,7 +74,7 @@ func (a Approvals) use(ev *grapnel.Event, id string) bool {
 	return ok && g.ID == id && (a.DryRun || a.Store.usedBy(g, a.retried(ev)) || a.Store.Use(g, ev.ID))
 }
 
-// An Origin says why a person can approve the answer of a hook, or not.
+// An Origin is the reason why a person can approve the answer of a hook, or not.
 type Origin string
 
 // The origins.

@@ -280,7 +280,7 @@ func (g *Grant) fits(r *Request) bool {
 }
 
 // Spend uses the Grant of an answer for an event with this ID. It reports false for an answer that
-// is no yes to this Request, or no longer: the Grant is of another call, session or policy, has
+// does not approve this Request, or not any more: the Grant is of another call, session or policy, has
 // ended, was revoked or is used up.
 func (s Store) Spend(r *Request, a *Answer, event string, now time.Time) bool {
 	g := a.Grant

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// Hint returns what the operator can do about an error in the certificate of a server. It returns an
+// Hint returns the way out of an error in the certificate of a server. It returns an
 // empty text for all other errors.
 func Hint(err error) string {
 	if unknown, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {

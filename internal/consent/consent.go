@@ -261,7 +261,7 @@ func (k *Asker) note(what grapnel.Kind, r *approval.Request, text string) {
 	}
 }
 
-// notify tells the targets of `approve:` that a person is asked. A notification is no way to
+// notify informs the targets of `approve:` that a person is asked. A notification is not a way to
 // answer.
 func (k *Asker) notify(ctx context.Context, ev *grapnel.Event, r *approval.Request, t terms) {
 	if len(t.notify) == 0 {

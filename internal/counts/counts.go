@@ -1,7 +1,7 @@
 // Package counts has the limits of the small values that hooks store about sessions, and keeps them in
 // memory.
 //
-// Each value has an owner, usually a session, and each owner has a share. No owner can remove what
+// Each value has an owner, usually a session, and each owner has a share. No owner can remove the values that
 // another one stored. If a share is full, a new value is refused with [files.ErrFull].
 package counts
 

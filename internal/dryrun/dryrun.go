@@ -1,4 +1,4 @@
-// Package dryrun answers for what the hooks of a policy start or ask, so that commands and tests can
+// Package dryrun answers for the programs and servers of the hooks of a policy, so that commands and tests can
 // load, show and run a policy without effects.
 //
 // A caller decides about each [Call] with one function. Its answer is fixed (a test states it),
@@ -64,7 +64,7 @@ func Failing(err error) grapnel.Hook {
 	return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return grapnel.Outcome{}, err })
 }
 
-// NoServer returns the hook for a server that a test has no answer for. says tells where to write one.
+// NoServer returns the hook for a server that a test has no answer for. says names where to write one.
 func NoServer(file, hook, says string) grapnel.Hook {
 	return Failing(fmt.Errorf("%s: tests call no servers: set the answer of the hook %s in %s", file, hook, says))
 }

@@ -5,7 +5,7 @@ import (
 	"os"
 )
 
-// A LockKind says who can hold a lock together.
+// A LockKind is exclusive or shared.
 type LockKind int
 
 const (

@@ -9,7 +9,7 @@ import (
 
 var errUnknown = errors.New("cannot check file permissions on this system")
 
-// OnlyRoot returns an error, because Grapnel cannot determine here who may write a file. Therefore it
+// OnlyRoot returns an error, because Grapnel cannot determine here which users may write a file. Therefore it
 // treats no file as owned by root.
 func OnlyRoot(fs.FileInfo) error { return errUnknown }
 

@@ -6,7 +6,7 @@
 //	ref, err := repo.Head() // "refs/heads/main"; "" = a detached HEAD
 //
 // A [Reader] reads few and small files, and never waits for a pipe. An error means that the answer
-// is not known. The package does not check who owns a repository, and reads no reftables.
+// is not known. The package does not check the owner of a repository, and reads no reftables.
 package gitdir
 
 import (

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// A Push is a "git push", as far as its words say what it changes.
+// A Push is a "git push", as far as its words show its changes.
 type Push struct {
 	Remote   string   // name or address; empty = the default
 	Refspecs []string // in the order of the words
@@ -23,8 +23,8 @@ const heads, tags = "refs/heads/", "refs/tags/"
 
 // Pushed returns the full names of the references that a push may change in the remote repository,
 // sorted. head is the current branch as a full name; empty = a detached HEAD. If git would refuse the
-// push, Pushed may return what git would change without the refusal. An error means that the push may
-// change any reference. If p is nil, the repository is not known, and the words must say everything.
+// push, Pushed may return the changes that git would make without the refusal. An error means that the push may
+// change any reference. If p is nil, the repository is not known, and the words must name everything.
 func (p *Repo) Pushed(push Push, head string, config *Config) ([]string, error) {
 	in := pushing{Push: push, repo: p, config: config, head: head}
 	if p == nil && !push.Complete() {
@@ -49,7 +49,7 @@ func (p *Repo) Pushed(push Push, head string, config *Config) ([]string, error) 
 	return in.all()
 }
 
-// Complete reports whether the words of a push say what it changes, also without its configuration.
+// Complete reports whether the words of a push show all its changes, also without its configuration.
 func (push *Push) Complete() bool {
 	return !push.All && !push.Mirror && !push.Tags && len(push.Refspecs) > 0 && (push.Delete || !slices.ContainsFunc(push.Refspecs, func(spec string) bool {
 		_, to, _ := strings.Cut(spec, ":")
@@ -167,7 +167,7 @@ func (in *pushing) refspec(spec string, without []string) ([]string, error) {
 	return in.same(from)
 }
 
-// negative returns the sources that negative refspecs exclude, wherever they stand.
+// negative returns the sources that negative refspecs exclude, at any position.
 func (in *pushing) negative(without []string) []string {
 	for _, spec := range in.Refspecs {
 		if not, ok := strings.CutPrefix(spec, "^"); ok {
@@ -188,7 +188,7 @@ func named(name string) []string {
 	return []string{heads + name}
 }
 
-// destination returns what a refspec with a destination changes. A short name is a tag if the source
+// destination returns the references that a refspec with a destination changes. A short name is a tag if the source
 // is one.
 func (in *pushing) destination(from, to string) ([]string, error) {
 	refs := named(to)
@@ -219,7 +219,7 @@ func (in *pushing) source(name string) (string, error) {
 	return "", nil
 }
 
-// same returns what a refspec without a destination changes: the reference of the same name, unless
+// same returns the references that a refspec without a destination changes: the reference of the same name, unless
 // the configuration gives it another one.
 func (in *pushing) same(name string) ([]string, error) {
 	name = strings.TrimSuffix(name, ":")

@@ -1,4 +1,4 @@
-// Package loss says what is lost if a directory or file is deleted: nothing, because a build makes it
+// Package loss judges the loss if a directory or file is deleted: nothing, because a build makes it
 // again, or the work of a person.
 //
 //	p := &loss.Place{Root: "/home/dev/shop", Home: "/home/dev"}
@@ -23,7 +23,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/glob"
 )
 
-// A Class says what is lost.
+// A Class is a kind of loss.
 type Class uint16
 
 // The classes. A set of them is their sum.
@@ -68,7 +68,7 @@ func (c Class) Words() (names []string) {
 	return names
 }
 
-// MaxEntries is the number of directory entries that are read for one event. What is beyond them is
+// MaxEntries is the number of directory entries that are read for one event. The entries beyond them are
 // Project.
 const MaxEntries = 20_000
 
@@ -131,7 +131,7 @@ func (p *Place) Where(name string) Class {
 	return Outside
 }
 
-// inside returns the class of what is below the root.
+// inside returns the class of the entries below the root.
 func (p *Place) inside(name string) Class {
 	info, err := os.Lstat(name)
 	switch {
@@ -184,7 +184,7 @@ func (p *Place) rel(name string) string {
 	return rel
 }
 
-// Contents returns the classes of the files and directories that a pattern matches. tree tells whether
+// Contents returns the classes of the files and directories that a pattern matches. tree is whether
 // directories are deleted, too. If nothing matches, the name of the pattern decides.
 func (p *Place) Contents(pattern string, tree bool) Class {
 	dir, base := filepath.Split(pattern)

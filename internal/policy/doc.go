@@ -10,6 +10,6 @@
 //	yaml/                the strict reader, which knows lines and columns
 //	fixture/             files for tests
 //
-// The format itself is in the public package policy, what is in force in policy/load. Start in
+// The format itself is in the public package policy, the policies in force in policy/load. Start in
 // match/key.go for a key.
 package policy

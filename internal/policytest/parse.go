@@ -392,7 +392,7 @@ func (p *parser) seeds(n *yaml.Node) []Seed {
 }
 
 // checkouts returns the files of git that put the project on a branch, or each of several directories
-// on a branch of its own.
+// on a separate branch.
 func (p *parser) checkouts(n *yaml.Node) (seeds []Seed) {
 	pairs := []yaml.Pair{{Key: &yaml.Node{Text: ".", Line: n.Line, Col: n.Col}, Value: n}}
 	if n.Kind == yaml.Map {

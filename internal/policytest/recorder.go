@@ -236,7 +236,7 @@ func (r *Recorder) decided(e *spool.Entry) grapnel.Decision {
 }
 
 // Acted reports whether a hook of the policy decided about an event, changed it, added context, ended
-// the turn or failed. What a hook in observe mode would have done is included.
+// the turn or failed. The would-be results of hooks in observe mode are included.
 func (r *Recorder) Acted(e *spool.Entry) bool {
 	ours := false
 	for i := range e.Hooks {

@@ -20,7 +20,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
-// What replaces the path of the agent's project and the ID of its session.
+// The replacements for the path of the agent's project and the ID of its session.
 const (
 	recordedProject = "/repo"
 	recordedSession = "s1"
@@ -193,7 +193,7 @@ func (t *sanitizedEvent) words() (w words) {
 	return w
 }
 
-// ofOneCall reports whether a member of a payload differs in each call or session and tells rules
+// ofOneCall reports whether a member of a payload differs in each call or session and gives rules
 // nothing: a time, the path of a transcript, the ID of a call or a turn.
 func ofOneCall(member string) bool {
 	name := strings.ToLower(strings.ReplaceAll(member, "_", ""))

@@ -335,7 +335,7 @@ func (t *Test) callNumber(i int) int {
 // ended reports whether the event is the result of a call.
 func (e *Event) ended() bool { return e.Output != nil || e.Error != nil }
 
-// callText returns the tool and the input of a call; "" = the event is no call, or one in the format of an agent.
+// callText returns the tool and the input of a call; "" = the event is not a call, or one in the format of an agent.
 func (e *Event) callText() string {
 	if e.Payload != nil || e.Plain != nil || e.Prompt != nil {
 		return ""

@@ -58,7 +58,7 @@ const (
 	NamesRepeat               // both run
 )
 
-// Failed defines what the failure of a hook means.
+// Failed defines the effect of the failure of a hook.
 type Failed uint8
 
 // The meanings of a failure.

@@ -11,7 +11,7 @@
 // [Suggest] reads the same Records and suggests changes of the policy.
 //
 // The package opens no files, runs no programs and loads no policies; the caller does. It cannot
-// find what a Record does not contain, and reports that: a masked key, for example, is not found
+// find text that a Record does not contain, and reports that: a masked key, for example, is not found
 // as a key.
 package replay
 

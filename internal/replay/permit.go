@@ -138,7 +138,7 @@ func keyOf(n *yaml.Node, key string) *yaml.Node {
 	return n.Pairs[i].Key
 }
 
-// blockStyle reports whether a mapping or list is on lines of its own.
+// blockStyle reports whether a mapping or list is on separate lines.
 func blockStyle(src *yaml.Source, n *yaml.Node) bool {
 	c := src.Text[src.Written(n).Start]
 	return c != '{' && c != '['
@@ -158,7 +158,7 @@ func flowTexts(texts []string) string {
 	return "[" + strings.Join(quoted, ", ") + "]"
 }
 
-// onlyPermit returns an error if two contents of a policy differ in more than an addition to what a
+// onlyPermit returns an error if two contents of a policy differ in more than an addition to the commands that a
 // pack allows.
 func onlyPermit(file string, before, after []byte, pack string, more policyfile.Permit) error {
 	return onlyChange(file, before, after, func(p *policyfile.Policy) bool {
@@ -178,7 +178,7 @@ func onlyPermit(file string, before, after []byte, pack string, more policyfile.
 }
 
 // CommandPatterns returns patterns that match the commands of a line for which stopped returns true.
-// stopped gets each command as a line of its own. It reports false if a pattern cannot describe one of
+// stopped gets each command as a separate line. It reports false if a pattern cannot describe one of
 // these commands, because it is not known completely.
 func CommandPatterns(line string, stopped func(line string) bool) ([]string, bool) {
 	script := shell.Parse(line)

@@ -77,7 +77,7 @@ func Classes() []string {
 	return []string{"shell", "read", "write", "edit", "search", "fetch", "task", "mcp", "other"}
 }
 
-// Forms of a fact whose value is not the text itself. Such a view can be read but not set.
+// Forms of a fact whose value differs from the text. Such a view can be read but not set.
 const (
 	// FormPatch is text that is a patch. The values at such a place are the paths of all files that
 	// the patch names.

@@ -71,7 +71,7 @@ func Mail(h *policyfile.HTTP, j *Delivery) (outbound.Mail, error) {
 	return m, err
 }
 
-// atom replaces what a Message-ID cannot contain.
+// atom replaces the characters that a Message-ID cannot contain.
 func atom(r rune) rune {
 	if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
 		return r

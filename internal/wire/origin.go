@@ -76,7 +76,7 @@ func RefOf(full string) HookRef {
 }
 
 // Originated returns the JSON of an object with the origin as its last member. The object must have no
-// such member: neither the plain form of an event nor a notification has one, whatever the agent sent.
+// such member: neither the plain form of an event nor a notification has one.
 // Originated may overwrite the object.
 func Originated(object []byte, o *Origin) ([]byte, error) {
 	if o == nil {

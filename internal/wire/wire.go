@@ -14,7 +14,7 @@ type Event struct {
 	More
 }
 
-// More is what an event has besides its facts.
+// More is the part of an event besides its facts.
 type More struct {
 	Verdict  *grapnel.Verdict  `json:"verdict,omitempty"`
 	Contract *grapnel.Contract `json:"contract,omitempty"`

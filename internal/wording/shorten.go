@@ -1,4 +1,4 @@
-// Package wording shortens texts for people, and finds the word that they meant. What a terminal shows is
+// Package wording shortens texts for people, and finds the word that they meant. Text for a terminal is
 // made safe by cmd/internal/show/printable.
 package wording
 

@@ -35,7 +35,7 @@ func (e *Engine) asksPerson(now *loaded) *consent.Asker {
 
 // Approve asks a person who answers in the browser ("grapnel ui") or at another terminal ("grapnel
 // allow"), and waits up to ten minutes: an Engine is a [host.Approver], for the field Approve of
-// host.Options. Without an answer, the result is no.
+// host.Options. Without an answer, the call is refused.
 func (e *Engine) Approve(ctx context.Context, q *host.Question) (host.Consent, error) {
 	ev := *q.Event
 	if ev.ID == "" {

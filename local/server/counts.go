@@ -57,7 +57,7 @@ func (c *counter) late(err error) {
 	}
 }
 
-// Counts returns what happened since Open.
+// Counts returns the counts since Open.
 func (e *Engine) Counts() Counts {
 	c := &e.count
 	n := Counts{

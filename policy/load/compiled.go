@@ -26,7 +26,7 @@ type compiledWriter struct {
 	tools  []string
 }
 
-// A row is the stored form of a hook: what an event must have to match it, what a Spec needs before
+// A row is the stored form of a hook: the conditions of a matching event, the parts of a Spec before
 // the hook is built, and the encoded hook.
 type row struct {
 	flags     rowFlags
@@ -152,12 +152,12 @@ func (x *row) encode(h *policyfile.Hook) string {
 	return string(w.b)
 }
 
-// head reads the beginning of a row, which says for which events the rest matters.
+// head reads the beginning of a row, which names the events for which the rest matters.
 func (x *row) head(r *codecReader) {
 	x.flags, x.on, x.tools = rowFlags(r.uint()), int(r.uint()), int(r.uint())
 }
 
-// texts reads what the texts of an event must have.
+// texts reads the conditions for the texts of an event.
 func (x *row) texts(r *codecReader) {
 	x.needs = match.Needs{
 		Paths: r.text(), Text: r.text(), Content: r.text(), Code: r.text(), Prompt: r.text(),

@@ -8,6 +8,6 @@
 //
 // load.go has the order of the steps. trust.go and pin.go guard the policies of projects, grant.go what
 // they may do, packs.go the packs. snapshot.go keeps the last valid contents, compiled.go is the form in which
-// they are stored, and codec.go its bytes. foreign_find.go and foreign_build.go have the hook files of other systems, which package systems reads. What a key means is in
-// package policy.
+// they are stored, and codec.go its bytes. foreign_find.go and foreign_build.go have the hook files of
+// other systems, which package systems reads. The meaning of a key is in package policy.
 package load

@@ -684,7 +684,7 @@ func (s snapshots) forgetForeign(path string) (bool, error) {
 	return found, nil
 }
 
-// addReach adds what the policy in a file opens.
+// addReach adds the servers that the policy in a file opens.
 func addReach(r *policyfile.Reach, p *policyfile.Policy, file string) {
 	for _, w := range p.Networks {
 		r.Networks = append(r.Networks, w.Text)

@@ -35,7 +35,7 @@ type File struct {
 	NoAllow bool // its `allow` has no effect, even with a grant, because the session works in another project
 }
 
-// A Counter stores what rules remember of earlier events.
+// A Counter stores the memory of rules of earlier events.
 type Counter = state.Counter
 
 // Request configures Policies.
@@ -60,7 +60,7 @@ type Request struct {
 	Settled bool
 
 	// Announced is for programs that receive events from outside, where a model could run them with
-	// an event of its own: the result of a call then counts for `until:` only if the call was
+	// a separate event: the result of a call then counts for `until:` only if the call was
 	// announced before, and was not blocked.
 	Announced bool
 

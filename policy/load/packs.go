@@ -234,7 +234,7 @@ func leavesOut(u *policyfile.Use, hook string) bool {
 	return policyfile.HasWord(u.Except, hook)
 }
 
-// permitted returns the `except:` of a hook of the pack with what the `use:` entry allows.
+// permitted returns the `except:` of a hook of the pack with the exceptions of the `use:` entry.
 func permitted(u *policyfile.Use, h *policyfile.Hook) []policyfile.Match {
 	for i := range u.Allow {
 		if u.Allow[i].Hook.Text == h.Name {

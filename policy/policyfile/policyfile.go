@@ -40,7 +40,7 @@ type Policy struct {
 	Defaults Defaults `json:"defaults,omitzero"`
 }
 
-// Reach is what user and managed policies open for outbound requests.
+// Reach is the servers that user and managed policies open for outbound requests.
 type Reach struct {
 	Networks []string `json:"networks,omitempty"` // private networks and names
 	CA       []string `json:"ca,omitempty"`       // absolute paths of files with certificate authorities
@@ -450,7 +450,7 @@ type Redact struct {
 	Patterns []Replacement `json:"patterns,omitempty"` // applied to all texts; With is empty
 }
 
-// Sandbox is a `sandbox:` section: what a program can access, in addition to installed software and
+// Sandbox is a `sandbox:` section: the files and hosts that a program can access, in addition to installed software and
 // its own temporary directory. Paths are relative to the policy file, or begin with {root} (the
 // project) or {cwd} (the directory of the event).
 type Sandbox struct {

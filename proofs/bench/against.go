@@ -261,7 +261,7 @@ func (c *checkout) remove() error {
 	return errors.Join(err, pruned)
 }
 
-// output runs a program in a directory and returns what it prints, without the line end.
+// output runs a program in a directory and returns its output, without the line end.
 func output(ctx context.Context, dir, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir

@@ -12,11 +12,11 @@ import (
 	"slices"
 )
 
-// A request asks a child, which is the bench of one commit in a process of its own. So each commit
+// A request asks a child, which is the bench of one commit in a separate process. So each commit
 // sets up its paths with its own code, and one driver can run two commits in turn.
 //
 // Each request is a line of JSON on its standard input, and each reply a line on its standard
-// output. At the end of its input the child removes what it made and exits.
+// output. At the end of its input the child removes its files and exits.
 type request struct {
 	Open string `json:"open,omitempty"` // set up this group, after cleaning up the one before
 	Run  int    `json:"run"`            // else: run this path of the group once
@@ -29,7 +29,7 @@ type reply struct {
 	Error string   `json:"error,omitempty"`
 }
 
-// serve measures what requests ask for until in ends.
+// serve measures the rows of requests until in ends.
 func (o *options) serve(ctx context.Context, in io.Reader, out, progress io.Writer) (err error) {
 	b, err := newBench(ctx, o.quick, progress)
 	if err != nil {

@@ -214,7 +214,7 @@ func setupBigResult(ctx context.Context, s *setup) error {
 	return nil
 }
 
-// setupBuiltLines sets up three lines that are longer than what a person writes.
+// setupBuiltLines sets up three lines that are longer than lines of a person.
 func setupBuiltLines(ctx context.Context, s *setup) error {
 	many := func(n int, format, join string) string {
 		parts := make([]string, n)

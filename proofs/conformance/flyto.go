@@ -112,7 +112,7 @@ func flytoEnv(ctx context.Context, c *Case) ([]Diff, error) {
 // printEnv is the shell line of a program that prints its working directory and its variables.
 const printEnv = "pwd; env -0"
 
-// printedEnv returns the view of what printEnv prints.
+// printedEnv returns the view of the output of printEnv.
 func printedEnv(stdout string) view {
 	cwd, printed, _ := strings.Cut(stdout, "\n")
 	env := map[string]string{}

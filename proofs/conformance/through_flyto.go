@@ -145,7 +145,7 @@ func (m *flytoManager) names() map[string]bool {
 	return names
 }
 
-// flytoType returns Flyto's name of an event, or the event's own name, which is no type.
+// flytoType returns Flyto's name of an event, or the event's own name, which is not a type.
 func flytoType(kind grapnel.Kind) string {
 	for _, e := range flyto.events {
 		if e.kind == kind {

@@ -169,7 +169,7 @@ func (r *resultDef) hook(b *bench) (hooks.HookDef, error) {
 }
 
 // spelled returns a value of JSONOutput with the numbers as the hooks wrote them, because a float64
-// does not keep their text. A value that no hook wrote is returned as it is.
+// does not keep their text. A value that no hook wrote is returned unchanged.
 func spelled(value any, key string, results []resultDef) any {
 	for i := range results {
 		stdout := results[i].Stdout

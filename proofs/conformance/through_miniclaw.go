@@ -94,7 +94,7 @@ func (n *miniclawNames) hook(def *hookDef) (mc.Hook, error) {
 	}
 }
 
-// run does what a case lists, and panics where the hook must fail: a hook has no error.
+// run executes a case, and panics where the hook must fail: a hook has no error.
 func (n *miniclawNames) run(does *behaviour, event mc.Event) mc.Action {
 	ev := &grapnel.Event{}
 	switch e := event.(type) {

@@ -36,7 +36,7 @@ var policy string
 //go:embed settings.json
 var geminiHooks string
 
-// A step is a call of an agent and what must come of it.
+// A step is a call of an agent and its expected result.
 type step struct {
 	agent, recording string // payload with another call, below dialect/testdata
 	call             string // command or file of this call

@@ -6,7 +6,7 @@
 // "go vet" starts it for each package and keeps the results in the build cache. So a second run
 // checks only changed packages and the packages that import them.
 //
-// It is a module of its own, because other modules need none of its dependencies.
+// It is a separate module, because other modules need none of its dependencies.
 package main
 
 import (

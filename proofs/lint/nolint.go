@@ -13,7 +13,7 @@ import (
 	"golang.org/x/tools/go/analysis"
 )
 
-// linter returns one analyzer that runs all checks and reports what no exception and no nolint
+// linter returns one analyzer that runs all checks and reports the findings that no exception and no nolint
 // comment covers.
 func linter(checks []check) *analysis.Analyzer {
 	type part struct {
@@ -81,7 +81,7 @@ func generated(pass *analysis.Pass, pos token.Pos) bool {
 }
 
 // A nolint is a comment //nolint:check,check // reason. It covers its line and the statement or
-// declaration that begins there. On a line of its own it covers what begins on the next line.
+// declaration that begins there. On a separate line it covers the statement of the next line.
 type nolint struct {
 	pos         token.Pos
 	file        string

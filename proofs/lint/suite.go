@@ -122,7 +122,7 @@ var off = []string{
 	"ST1016", // a method may need the usual name of its receiver for a parameter
 }
 
-// unusedAnalyzer reports what unused finds. A test variant of a package has all its files, so
+// unusedAnalyzer reports the findings of unused. A test variant of a package has all its files, so
 // each use is known.
 var unusedAnalyzer = &analysis.Analyzer{
 	Name:     "unused",

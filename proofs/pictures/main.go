@@ -95,7 +95,7 @@ type shot struct {
 	width, height int
 }
 
-// shoot returns the screen with its colors. Each shot has a tmux server of its own name: one
+// shoot returns the screen with its colors. Each shot has a tmux server with its own name: one
 // that ends may still hold its socket.
 func (s *studio) shoot(name string, shot shot) (string, error) {
 	socket := filepath.Join(s.dir, name+".tmux")

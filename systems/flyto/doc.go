@@ -8,7 +8,7 @@
 //	blocked, reason := hooks.ParseToolHookResponse(results)
 //
 // A [HookDef] becomes a [grapnel.Spec] under the preset flyto: hooks of a type run one after the
-// other in the order of their registration, and each runs whatever the previous one answered.
+// other in the order of their registration, and each runs independent of the previous answer.
 // Programs run as [process.Command] in the format of [dialect.Flyto]. [Manager.Engine] returns the
 // engine, for example to pass it to package host or to wait for its background hooks.
 //

@@ -106,7 +106,7 @@ func variables(list []string) map[string]string {
 }
 
 // event returns the event that a map of variables describes. Its Native part has all of them,
-// except the input and the output of a tool, so that a program finds on standard input what is cut
+// except the input and the output of a tool, so that a program finds on standard input the parts that are cut
 // in its variables.
 func event(kind grapnel.Kind, env map[string]string) *grapnel.Event {
 	ev := &grapnel.Event{

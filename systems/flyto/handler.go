@@ -84,7 +84,7 @@ func (h *ShellHandler) ExecuteHook(ctx context.Context, hookType HookType, env m
 	return alone(ctx, hookType, env, HookDef{Handler: h})
 }
 
-// alone runs one hook in a Manager of its own, so that timeouts and panics are the engine's.
+// alone runs one hook in a separate Manager, so that timeouts and panics are the engine's.
 func alone(ctx context.Context, hookType HookType, env map[string]string, def HookDef) *HookResult {
 	m := NewManager(nil, nil)
 	if err := m.Register(hookType, def); err != nil {

@@ -147,7 +147,7 @@ func (m *Manager) SetObserver(observer EventObserver) {
 }
 
 // Execute runs the synchronous hooks of a type in order, waits for them, and returns their results.
-// Each runs whatever the others answered. It starts the asynchronous hooks and does not wait for
+// Each runs independent of the other answers. It starts the asynchronous hooks and does not wait for
 // them. Every hook gets a copy of env. Variables of the type that env lacks are added: HOOK_TYPE,
 // PLATFORM, ARCH and CWD with their values, the others empty.
 //

@@ -1,8 +1,8 @@
-// Package hookfiles has what the readers of all systems' hook files share: a reader that reports
+// Package hookfiles has the common parts of the readers of all systems' hook files: a reader that reports
 // problems with their positions, and the conversion to hooks of a policy, which lists the parts that a
 // policy cannot express. Each system's own reader is in systems/NAME/hookfile.
 //
-// It is exported because package policy needs it, and is no API: it may change in any version.
+// It is exported because package policy needs it, and is not an API: it may change in any version.
 package hookfiles
 
 import (

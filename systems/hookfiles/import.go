@@ -209,7 +209,7 @@ func (im *importer) plain(h *policyfile.Hook) {
 			h.OnError = "open"
 		}
 	}
-	// The name of a command such as jq says little. A file is a good name.
+	// The name of a command such as jq explains little. A file is a good name.
 	line := *shellLine(h.Run)
 	if line == "" {
 		line = CommandLine(h.Run)

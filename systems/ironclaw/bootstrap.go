@@ -112,7 +112,7 @@ type BootstrapOptions struct {
 	Summary *grapnel.Spec           // from builtin.SessionSummary; nil = a summary of the prompts in the session's transcript, below daily/ in the workspace
 }
 
-// Bootstrap registers what IronClaw registers at its start, in its order: the session summary, the
+// Bootstrap registers the hooks that IronClaw registers at its start, in its order: the session summary, the
 // bundled hooks, the bundles of extensions and the bundles of the workspace. It does not watch the
 // files. Invalid files and entries are skipped: Loaded lists them, and agents that use
 // [HookRegistry.Engine] also show them to the user at session start and with each prompt. The error

@@ -13,7 +13,7 @@
 //
 // A [HookRegistry] is an engine with the preset "ironclaw": lower priorities run first, each hook
 // sees the text that the hooks before it left, a rejection ends the run, and the failure mode of a
-// hook decides what happens if it fails or takes too long. [HookRegistry.Engine] returns this engine,
+// hook decides about the result if it fails or takes too long. [HookRegistry.Engine] returns this engine,
 // for package host and for observers.
 //
 // Hooks are registered in four ways: [HookRegistry.RegisterSessionSummary],

@@ -83,7 +83,7 @@ type Hook interface {
 	Name() string
 	// HookPoints returns the points of the hook, at least one.
 	HookPoints() []HookPoint
-	// FailureMode says what happens if Execute fails, panics or takes too long.
+	// FailureMode is the result if Execute fails, panics or takes too long.
 	FailureMode() HookFailureMode
 	// Timeout limits Execute; 0 = DefaultTimeout.
 	Timeout() time.Duration

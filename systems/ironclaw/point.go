@@ -49,7 +49,7 @@ func (p *HookPoint) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// A HookFailureMode says what happens when a hook returns an error, panics or takes too long. It
+// A HookFailureMode is the result when a hook returns an error, panics or takes too long. It
 // does not affect outcomes.
 type HookFailureMode uint8
 

@@ -30,7 +30,7 @@ func (c *Console) Row(spans ...typeset.Span) error {
 	return err
 }
 
-// Rows prints rows as they are, without the spaces at their ends.
+// Rows prints rows unchanged, without the spaces at their ends.
 func (c *Console) Rows(rows []typeset.Row) {
 	for _, row := range rows {
 		fmt.Fprintln(c.Out, row.TrimRight().In(c.Colors()))

@@ -44,7 +44,7 @@ func (inv *invocation) askDaemon(place local.Place, input dialect.Input) *client
 }
 
 // socketFor returns the socket of the daemon that may answer events of a place; empty = none listens.
-// With managed policies, asRoot says that root must have started the daemon.
+// With managed policies, asRoot means that root must have started the daemon.
 func socketFor(place local.Place) (socket string, asRoot bool) {
 	own, all := files.Exists(client.Socket(place.State)), !place.Standing && files.Exists(client.All)
 	if !own && !all {

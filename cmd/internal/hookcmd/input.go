@@ -8,9 +8,9 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
-// readInput reads the payload: the first JSON value in stdin, and what arrives together with its
+// readInput reads the payload: the first JSON value in stdin, and the bytes that arrive together with its
 // end. It does not wait for the end of stdin, because some agents and their shells keep the pipe
-// open. It reads and drops what exceeds the size limit, so that the agent does not get a closed
+// open. It reads and drops the bytes beyond the size limit, so that the agent does not get a closed
 // pipe.
 func readInput(stdin io.Reader) dialect.Input {
 	data, err := readValue(io.LimitReader(stdin, dialect.MaxPayload+1))

@@ -13,7 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// A judge gets what an engine leaves to the caller: a firing, or the firing in the context.
+// A judge gets the part that an engine leaves to the caller: a firing, or the firing in the context.
 type judge interface {
 	grapnel.Observer
 	Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spec) error
@@ -21,7 +21,7 @@ type judge interface {
 }
 
 // opening is how a process opens the policies: for one event, or in the daemon for many. The set that
-// is opened tells what servers a hook may reach.
+// is opened lists the servers that a hook may reach.
 type opening struct {
 	place local.Place
 	spool *spool.Spool

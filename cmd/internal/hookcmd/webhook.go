@@ -63,7 +63,7 @@ func checkedWebhook(place local.Place, w policyfile.Webhook, look WebhookCheck) 
 const maxAllowed = 256
 
 // askedOnce returns an error if the program grapnel forbids a webhook. That depends only on the webhook
-// and on what the policies open, so the state directory has an empty file for each webhook that is allowed. A
+// and on the servers that the policies open, so the state directory has an empty file for each webhook that is allowed. A
 // forged file opens nothing, because the delivery checks again. A refusal is not stored, because a
 // forged one could take away a webhook.
 func askedOnce(place local.Place, w policyfile.Webhook, program func() (string, error)) error {

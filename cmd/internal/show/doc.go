@@ -1,4 +1,4 @@
-// Package show has what people see of Records and hooks.
+// Package show presents Records and hooks to people.
 //
 //	records/              finds Records of this machine or in files
 //	recordview/           how one Record reads, in the log, on the screen and in the browser
@@ -9,5 +9,6 @@
 //	printable/            makes texts safe for a terminal, and measures them
 //	display/              a terminal for tests
 //
-// A command prints what is here with its own words, in cmd/grapnel/NAME.go. How Records are written is in internal/spool, and the index of them in daemon/index. Start in records/find.go.
+// A command adds its own words, in cmd/grapnel/NAME.go. How Records are written is in internal/spool,
+// and the index of them in daemon/index. Start in records/find.go.
 package show

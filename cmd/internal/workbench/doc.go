@@ -1,4 +1,4 @@
-// Package workbench has what authors of policies use.
+// Package workbench has the tools of authors of policies.
 //
 //	check/ format/ review/  faults of a file, its form, its changes for a reviewer
 //	explain/ hooks/         why an event got its verdict; which hooks there are

@@ -22,7 +22,7 @@ import (
 // that moment: the line may switch branches, make worktrees and enter directories before. Files are
 // read once for each event, and never kept for the next one.
 
-// A head is a reference as far as it is known: the branch of a checkout, or what a push changes.
+// A head is a reference as far as it is known: the branch of a checkout, or of a push.
 type head struct {
 	ref  string // full name, such as refs/heads/main; empty = none: a detached HEAD, or no repository
 	open bool   // ref is only the beginning of the name
@@ -43,7 +43,7 @@ func (h head) String() string {
 	}
 }
 
-// fits reports whether one of the globs matches the branch or the full name. sure tells how it
+// fits reports whether one of the globs matches the branch or the full name. sure is how it
 // answers if the head is not known: false = it may match.
 func (h head) fits(globs []Glob, sure bool) bool {
 	name := strings.TrimPrefix(h.ref, heads)
@@ -86,7 +86,7 @@ type checkout struct {
 	dir  string // in which a command works; empty = not known
 }
 
-// A lineState is what the commands of a line have changed at some point.
+// A lineState is the changes by the commands of a line up to some point.
 type lineState struct {
 	heads  map[string]switched // by checkout.key
 	made   []checkout          // checkouts that the line makes; dir is their top directory
@@ -189,7 +189,7 @@ func above(dir string) string {
 	}
 }
 
-// state returns what the line has changed after a step.
+// state returns the changes by the line after a step.
 func (g *checkouts) state(script *shell.Script, step *shell.Step) *lineState {
 	if st := g.states[step]; st != nil {
 		return st

@@ -14,13 +14,13 @@ import (
 	"github.com/grapnel-dev/grapnel/shell"
 )
 
-// The key `deletes` looks at what the commands of a line delete, on the disk and before they run:
+// The key `deletes` looks at the deletions by the commands of a line, on the disk and before they run:
 //
 //	rm -rf dist         # rebuilt: git ignores it, and it has the name of something that tools make
 //	rm -rf uploads      # ignored, or project
 //	cd .. && rm -rf app # root
 
-// A SessionFiles answers what a session did with files and databases; the zero value knows nothing.
+// A SessionFiles knows the actions of a session on files and databases; the zero value knows nothing.
 type SessionFiles struct {
 	Made  func(path string) bool // reports whether the session made the directory, or one above it
 	Wrote func(path string) bool // reports whether the session wrote the file
@@ -65,7 +65,7 @@ func (f *Facts) deletions() *deletions {
 }
 
 // real returns the absolute path of a name, with the symbolic links in its parent directories resolved.
-// A name that ends in a slash or a dot means what a link points to.
+// A name that ends in a slash or a dot means the target of a link.
 func (d *deletions) real(name string) string {
 	name = home.Expand(name)
 	if !filepath.IsAbs(name) {
@@ -78,7 +78,7 @@ func (d *deletions) real(name string) string {
 	return filepath.Join(RealPath(dir), base)
 }
 
-// of returns the classes of what a command deletes; 0 = nothing.
+// of returns the classes of the deletions by a command; 0 = nothing.
 func (d *deletions) of(script *shell.Script, i int) loss.Class {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -171,7 +171,7 @@ func (c *compiled) fitsDeletes(f *Facts, script *shell.Script, i int) bool {
 	return set&c.deletes != 0
 }
 
-// deleted returns the classes of what the commands of a call delete.
+// deleted returns the classes of the deletions by the commands of a call.
 func (f *Facts) deleted() []string {
 	var set loss.Class
 	for _, script := range f.Scripts() {
@@ -198,5 +198,5 @@ func (c *compiled) deletedParts(f *Facts) (parts []string) {
 	return parts
 }
 
-// SessionOf returns what the session of an event did with files and databases.
+// SessionOf returns the actions of the session of an event on files and databases.
 type SessionOf func(ev *grapnel.Event) SessionFiles

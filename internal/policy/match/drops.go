@@ -17,7 +17,7 @@ import (
 //	psql -c 'drop database spike'      # session
 //	mysql -h db -e 'drop schema shop'  # other
 
-// A dropClass says which database is dropped. A set of them is their sum.
+// A dropClass is a kind of dropped database. A set of them is their sum.
 type dropClass uint8
 
 const (

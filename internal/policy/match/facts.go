@@ -100,8 +100,8 @@ func (f *Facts) Former(files []string) (names []string) {
 // maxFormer limits the names of one file.
 const maxFormer = 64
 
-// PastOf returns what the session of an event did before, as far as it may change what the shell
-// lines of the event do; nil = nothing. scripts returns the lines, parsed without a past. A nil
+// PastOf returns the earlier actions of the session of an event, as far as they may change the effect of the shell
+// lines of the event; nil = nothing. scripts returns the lines, parsed without a past. A nil
 // PastOf knows nothing.
 type PastOf func(ev *grapnel.Event, scripts func() []*shell.Script) *shell.Past
 
@@ -141,7 +141,7 @@ func (f *Facts) Scripts() []*shell.Script {
 	return f.keptShell.get(func() []*shell.Script { return f.lines.parse(f.Event, f.past()) })
 }
 
-// allTexts returns all texts in the event, as they are written.
+// allTexts returns all texts in the event, unchanged.
 func (f *Facts) allTexts() []string {
 	return f.keptTexts.get(func() []string { return allTexts(f.Event) })
 }
@@ -224,7 +224,7 @@ type FactCache struct {
 	Past    PastOf
 	Session SessionOf // nil = not known
 
-	// Announced says that events come from a program that a model can run, too. The result of a call
+	// Announced means that events come from a program that a model can run, too. The result of a call
 	// then counts for `until:` only if the call was announced before.
 	Announced bool
 

@@ -13,7 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel/shell"
 )
 
-// This file reads what commands of git do to branches.
+// This file reads the effects of git commands on branches.
 
 // after returns the state of the line after a command.
 func (g *checkouts) after(script *shell.Script, i int, st *lineState) *lineState {
@@ -112,7 +112,7 @@ func (g *checkouts) renamed(git shell.Git, from, to shell.Word, at checkout, st 
 	return st
 }
 
-// configured returns the state after "git config", which may change what a push does.
+// configured returns the state after "git config", which may change the effect of a push.
 func configured(git shell.Git, key string, st *lineState) *lineState {
 	changes := slices.ContainsFunc([]string{"push.", "remote.", "branch.", "alias.", "include"}, func(section string) bool { return strings.HasPrefix(key, section) })
 	if !git.Open && (len(git.Operands) == 1 || !changes) {
@@ -137,7 +137,7 @@ func (g *checkouts) newCheckout(dir shell.Word, at checkout, repo *gitdir.Repo, 
 	return withMade(st, top, repo, now)
 }
 
-// initialized returns the state after "git init". It leaves a repository as it is.
+// initialized returns the state after "git init". It leaves a repository unchanged.
 func (g *checkouts) initialized(git shell.Git, dir shell.Word, at checkout, st *lineState) *lineState {
 	name, ok := dir.Path()
 	if !ok || at.dir == "" {
@@ -409,7 +409,7 @@ func (g *checkouts) config(c *shell.Command, git shell.Git, at checkout, st *lin
 	return g.reader.Config(at.repo, c.Env(), more)
 }
 
-// pushed returns what a command may change in a remote repository.
+// pushed returns the changes that a command may make in a remote repository.
 func (g *checkouts) pushed(script *shell.Script, i int) []head {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -465,7 +465,7 @@ func (g *checkouts) push(script *shell.Script, i int) (list []head) {
 	return append(list, g.refs(c, git, at, st, push)...)
 }
 
-// refs returns what a push with known words changes.
+// refs returns the references that a push with known words changes.
 func (g *checkouts) refs(c *shell.Command, git shell.Git, at checkout, st *lineState, push gitdir.Push) (list []head) {
 	if at.key == "" && at.head.why == "" && !push.Complete() {
 		return nil // outside of a repository git refuses
@@ -498,7 +498,7 @@ func needsHead(push gitdir.Push) bool {
 	})
 }
 
-// computedSpec returns what a refspec with a computed piece may change.
+// computedSpec returns the references that a refspec with a computed piece may change.
 func computedSpec(w shell.Word) head {
 	if _, to, ok := strings.Cut(w.Ends(), ":"); ok && to != "" {
 		return head{ref: heads + strings.TrimPrefix(to, heads)}

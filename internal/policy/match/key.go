@@ -295,7 +295,7 @@ func (f *Facts) branches() (names []string) {
 	return names
 }
 
-// pushed returns what the commands of a call change in remote repositories.
+// pushed returns the changes that the commands of a call make in remote repositories.
 func (f *Facts) pushed() (names []string) {
 	for _, script := range f.Scripts() {
 		for i := range script.Commands {

@@ -606,7 +606,7 @@ func (m *Matcher) MatchesCommand(f *Facts, script *shell.Script, i int) bool {
 }
 
 // fitsCommand reports whether one command of a script fits the command patterns, and works in a
-// checkout and pushes as the match says.
+// checkout and pushes like the match.
 func (c *compiled) fitsCommand(f *Facts, script *shell.Script, i int) bool {
 	return (len(c.Command) == 0 && c.git() || c.fitsPatterns(f, script, i)) && (!c.git() || c.fitsCheckout(f, script, i)) &&
 		(c.deletes == 0 || c.fitsDeletes(f, script, i)) && (c.drops == 0 || c.fitsDrops(f, script, i))

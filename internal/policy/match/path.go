@@ -47,7 +47,7 @@ func (p Path) writes(sure bool) bool {
 	return p.use != shell.UseRead && p.use != shell.UseExecute
 }
 
-// Use returns what the call does with the file.
+// Use returns how the call uses the file.
 func (p Path) Use() shell.Use { return p.use }
 
 // Match reports whether a pattern matches this path. A relative pattern is relative to the project

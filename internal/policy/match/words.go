@@ -108,7 +108,7 @@ func (f *Facts) nameWords() []string {
 	return seam.Words(t.Name)
 }
 
-// callWords returns the words in the name of a tool and in the arguments that say what it does.
+// callWords returns the words in the name of a tool and in the arguments that describe its action.
 func (f *Facts) callWords() []string {
 	return f.keptWords.get(func() []string {
 		if f.Event.Tool == nil {
@@ -128,7 +128,7 @@ var selectors = []string{"action", "command", "entity", "kind", "method", "mode"
 // maxSelector is the maximum length in bytes of the value of such an argument. A longer one is data.
 const maxSelector = 64
 
-// argumentWords returns the words of arguments that say what a call does: the last word in the name
+// argumentWords returns the words of arguments that describe the action of a call: the last word in the name
 // of a switch that is on, such as isDestroy, and the value of a selector, such as resourceType.
 // Other values are data: a label may have any name.
 func argumentWords(input json.RawMessage, nested int) (words []string) {

@@ -9,7 +9,7 @@
 //
 // The table is searched in one pass over the text, without compiling expressions, because a
 // program that handles a single event has no time for it. The time is proportional to the size of
-// the text, whatever its content.
+// the text, with any content.
 //
 // The package does not ask any service whether a key is valid, and it does not decode text: a
 // secret that is written backwards is not found.

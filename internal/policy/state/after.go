@@ -217,7 +217,7 @@ func (f *After) key(ev *grapnel.Event) string {
 	return strings.Join(parts, "\x00")
 }
 
-// by returns what the marks are separated by.
+// by returns the fields that separate the marks.
 func (f *After) by() []string {
 	if by := f.steps[0].By; len(by) > 0 {
 		return by
@@ -533,7 +533,7 @@ func (k *Marker) Mark(_ context.Context, came *grapnel.Event, v *grapnel.Verdict
 	return broken
 }
 
-// announcement is the bit of a mark that says that a call was announced.
+// announcement is the bit of a mark for a call that was announced.
 func (f *After) announcement() uint64 {
 	if !f.announced {
 		return 0
@@ -549,7 +549,7 @@ func (f *After) announcing(marks []mark, now *mark, call string) int {
 	})
 }
 
-// callDigest identifies a call by what it does, since some agents have no IDs, or other names and other
+// callDigest identifies a call by its content, since some agents have no IDs, or other names and other
 // spellings of the input in a result than in the announcement.
 func callDigest(ev *grapnel.Event) string {
 	t := match.OrZero(ev.Tool)

@@ -16,7 +16,7 @@ type Counter interface {
 	Count(owner, key string, change func(kept []byte) (now []byte, keep time.Duration)) error
 }
 
-// sessionOwner returns the owner of what is stored for the session of an event.
+// sessionOwner returns the owner of the values that are stored for the session of an event.
 func sessionOwner(ev *grapnel.Event) string { return "session\x00" + ev.Session.ID }
 
 // counted returns the bytes that a Counter stores, without changing them.

@@ -81,7 +81,7 @@ func sharedWords(f *match.Facts, word string) []string {
 }
 
 // surrounds reports whether a path is the working directory, the home directory or above one of them. Such a
-// path says nothing about the files of a project in it.
+// path names no file of a project in it.
 func surrounds(ev *grapnel.Event, name string) bool {
 	return relativeTo(name, ev.Session.CWD) != ev.Session.CWD || relativeTo(name, home.Expand("~")) != home.Expand("~")
 }
@@ -189,7 +189,7 @@ func programFiles(f *match.Facts) []string {
 	return files
 }
 
-// programFile returns the file that a command runs as its program, and what that file links to. It
+// programFile returns the file that a command runs as its program, and the target of that file if it is a link. It
 // returns nil if the command names its program without a directory.
 func programFile(f *match.Facts, c *shell.Command) []string {
 	if !strings.Contains(c.Path, "/") {

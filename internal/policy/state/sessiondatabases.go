@@ -16,7 +16,7 @@ import (
 
 // The past of a session has the databases that it created, as digests. A creation that is announced only
 // creates the database if its result arrives as a success: "createdb shop" also fails because another shop
-// exists, which must not be dropped then. What is not certain is forgotten, so that a drop is judged as any
+// exists, which must not be dropped then. Uncertain facts are forgotten, so that a drop is judged as any
 // other.
 
 // maxDatabases is the maximum number of databases that are stored of a session. The oldest one is forgotten.
@@ -41,7 +41,7 @@ const (
 	databaseDropped = "dropped" // a call drops the one that the session made
 )
 
-// databaseDeed is what a call does with a database.
+// databaseDeed is an action of a call on a database.
 type databaseDeed struct {
 	act shell.Act
 	key string // as pastDatabase.Key; empty = any database
@@ -111,7 +111,7 @@ func mayChangeDatabases(line string) bool {
 	return mayCreate(line) || strings.Contains(strings.ToLower(line), "drop")
 }
 
-// databaseDeeds adds what a call does with databases.
+// databaseDeeds adds the actions of a call on databases.
 func (d *deeds) databaseDeeds(ev *grapnel.Event, scripts []*shell.Script) {
 	for _, script := range scripts {
 		if script.Steers() { // the same words may mean another server from now on
@@ -156,7 +156,7 @@ func showsFailure(ev *grapnel.Event) bool {
 	return true
 }
 
-// addDatabases adds what an announced call is about to do with databases, and reports whether anything
+// addDatabases adds the coming actions of an announced call on databases, and reports whether anything
 // changed.
 func (f *pastFiles) addDatabases(d *deeds, now time.Time) (changed bool) {
 	pending := pastDatabase{At: now, Call: d.call, Did: d.did}
@@ -250,11 +250,11 @@ func (f *pastFiles) ended(e *ending) (changed bool) {
 	return changed
 }
 
-// failures are words of messages of programs that did not do what they were asked, and of agents that did not
+// failures are words of messages of programs that failed, and of agents that did not
 // wait for them.
 var failures = []string{"exist", "error", "fail", "fatal", "denied", "could not", "couldn't", "cannot", "can't", "not found", "timed out", "timeout", "background", "running"}
 
-// succeeded reports whether the result of a call certainly says that all of its commands succeeded.
+// succeeded reports whether the result of a call certainly shows that all of its commands succeeded.
 func succeeded(ev *grapnel.Event, facts *match.Facts) bool {
 	if ev.Kind != grapnel.ToolAfter || facts.Failed() {
 		return false

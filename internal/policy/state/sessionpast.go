@@ -23,12 +23,12 @@ import (
 	"github.com/grapnel-dev/grapnel/shell"
 )
 
-// sessionPast knows what the calls of a session did with files. Rules about commands then also see the
+// sessionPast knows the actions of the calls of a session on files. Rules about commands then also see the
 // commands of a script that was changed since the session began, when a later call runs it, and rules
-// about deletions know what was not there before the session.
+// about deletions know which files the session made.
 //
-// Most of this is in the file system: whether a file was changed, and its text. Stored is what the file
-// system does not show: when the session began, which directories it made, and what it linked and moved.
+// Most of this is in the file system: whether a file was changed, and its text. Stored are the facts that the file
+// system does not show: when the session began, which directories it made, and its links and moves.
 // The text that a call writes is stored for a short time, because the next call may begin before the
 // file is there.
 //
@@ -39,7 +39,7 @@ type sessionPast struct {
 	now     func() time.Time
 }
 
-// Limits for what is stored of a session.
+// Limits for the stored facts of a session.
 const (
 	maxPastBytes = 96 << 10 // all paths
 	maxPastPath  = 1 << 10  // one path
@@ -99,7 +99,7 @@ func (p *sessionPast) key(ev *grapnel.Event, more ...string) string {
 	return strings.Join(append([]string{"past", ev.Agent.Name}, more...), "\x00")
 }
 
-// read returns what is stored of the session of an event; ok = anything valid.
+// read returns the stored facts of the session of an event; ok = anything valid.
 func (p *sessionPast) read(ev *grapnel.Event) (past pastFiles, ok bool) {
 	kept, err := counted(p.counter, sessionOwner(ev), p.key(ev))
 	if err == nil && len(kept) > 0 {
@@ -199,7 +199,7 @@ func namesIn(lines []*shell.Script) (names map[string]bool, all bool) {
 	return names, all
 }
 
-// files implements match.SessionOf. What was moved into a directory existed before.
+// files implements match.SessionOf. A file that was moved into a directory existed before.
 func (p *sessionPast) files(ev *grapnel.Event) match.SessionFiles {
 	past, ok := p.read(ev)
 	if !ok {
@@ -274,7 +274,7 @@ func isBinary(content []byte) bool {
 // maxPastRead is the maximum number of bytes of a file that are read.
 const maxPastRead = 256 << 10
 
-// Recorder is the hook that records what a call does. It decides nothing.
+// Recorder is the hook that records the actions of a call. It decides nothing.
 type Recorder struct {
 	past   *sessionPast
 	facts  *match.FactCache
@@ -288,8 +288,8 @@ func NewRecorder(counter Counter, facts *match.FactCache) *Recorder {
 	return r
 }
 
-// Spec returns the Spec of the recorder. If it fails before a call, a person is asked: what is not recorded
-// could hide from a guard what the call does.
+// Spec returns the Spec of the recorder. If it fails before a call, a person is asked: an action that is not recorded
+// could hide the effect of a later call from a guard.
 func (r *Recorder) Spec() grapnel.Spec {
 	return grapnel.Spec{
 		Name: "session-files", Source: notice.OwnSource(*r.Source), On: []grapnel.Kind{grapnel.ToolBefore, grapnel.ToolAfter, grapnel.ToolFailed},
@@ -308,7 +308,7 @@ func (*Recorder) Explain(*grapnel.Event, *grapnel.Verdict) string {
 }
 
 // Match reports whether the call writes, links or moves files or may create a database, and is not blocked, or
-// whether it ends a call that may have. The first call that may change files tells when the session began.
+// whether it ends a call that may have. The first call that may change files marks the start of the session.
 func (r *Recorder) Match(came *grapnel.Event, v *grapnel.Verdict) (bool, error) {
 	if came.Kind != grapnel.ToolBefore {
 		return r.past.awaits(came), nil
@@ -381,7 +381,7 @@ func (r *Recorder) Mark(_ context.Context, came *grapnel.Event, v *grapnel.Verdi
 	return errors.Join(err, wrong, broken)
 }
 
-// deeds is what one call does with files. The paths of texts are real, all others absolute.
+// deeds are the actions of one call on files. The paths of texts are real, all others absolute.
 type deeds struct {
 	cwd     string
 	decided []string
@@ -399,7 +399,7 @@ func (d *deeds) none() bool {
 	return len(d.decided)+len(d.made)+len(d.moves)+len(d.texts) == 0
 }
 
-// did returns what a call does with files.
+// did returns the actions of a call on files.
 func (r *Recorder) did(ev *grapnel.Event) deeds {
 	d := deeds{texts: map[string]shell.Text{}, cwd: ev.Session.CWD}
 	scripts := r.facts.Of(ev).Scripts()
@@ -426,7 +426,7 @@ func (r *Recorder) did(ev *grapnel.Event) deeds {
 	return d
 }
 
-// line adds what a shell line does.
+// line adds the actions of a shell line.
 func (d *deeds) line(script *shell.Script) {
 	for _, name := range script.Writes {
 		d.write(name)
@@ -464,7 +464,7 @@ func (d *deeds) move(m shell.Move, copied bool) {
 	}
 }
 
-// moves reports whether a command may move what was there before the session.
+// moves reports whether a command may move files from before the session.
 func moves(c *shell.Command) bool {
 	return slices.Contains([]string{"mv", "rsync", "ln"}, c.Name) || c.Name == "git" && slices.ContainsFunc(c.Args, func(w shell.Word) bool { return w.Text == "mv" })
 }
@@ -500,7 +500,7 @@ func absent(name string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// add adds what a call did, and reports whether anything changed.
+// add adds the actions of a call, and reports whether anything changed.
 func (f *pastFiles) add(d *deeds, now time.Time) (changed bool) {
 	drop := func(m movedPath) bool {
 		return slices.Contains(d.deleted, m.To) || slices.ContainsFunc(d.moves, func(n movedPath) bool {

@@ -24,7 +24,7 @@ import (
 // Password is the password of the role postgres, which may do everything.
 const Password = "correct horse"
 
-// A Server is a PostgreSQL server that listens on a socket in a directory of its own.
+// A Server is a PostgreSQL server that listens on a socket in a separate directory.
 type Server struct {
 	Dir  string // has the socket, and the file "passwords" in the format of .pgpass
 	Port string // of the socket, and on 127.0.0.1 of a server with TLS

@@ -24,7 +24,7 @@ func (g *Generator[V]) AsAny() *Generator[any] {
 	return Custom(func(t *T) any { return g.draw(t) })
 }
 
-// Custom draws what a function composes of other values.
+// Custom draws values that a function composes of others.
 func Custom[V any](draw func(*T) V) *Generator[V] { return &Generator[V]{draw} }
 
 // Deferred calls a function at each draw, so that generators can be recursive.

@@ -14,7 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel/host"
 )
 
-// Options are what our host declares. The zero value and nil mean the defaults.
+// Options are the declarations of our host. The zero value and nil mean the defaults.
 type Options struct {
 	Posture      agenthooks.Posture // empty = Continue
 	Capabilities []string           // nil = every one that our host has

@@ -18,7 +18,7 @@ const (
 )
 
 // Main runs the tests of a package without a network, after the steps that need one: install, and
-// a build of Grapnel. notRun lists what this machine lacks, each with the reason. Main returns the
+// a build of Grapnel. notRun lists the parts that this machine lacks, each with the reason. Main returns the
 // exit status of the tests. If Grapnel does not build, only the tests that need it fail.
 func Main(m *testing.M, install func(context.Context) error, notRun func() []string) int {
 	if !Entered() {

@@ -1,6 +1,6 @@
 // Package hookfile reads the settings files of Claude Code and the hook files of its plugins.
 //
-// It is exported because package policy needs it, and is no API.
+// It is exported because package policy needs it, and is not an API.
 package hookfile
 
 import (

@@ -1,6 +1,6 @@
 // Package hookfile reads hook definitions of Flyto.
 //
-// It is exported because package policy needs it, and is no API.
+// It is exported because package policy needs it, and is not an API.
 package hookfile
 
 import (

@@ -1,6 +1,6 @@
 // Package hookfile reads the settings files of Gemini CLI and the hook files of its extensions.
 //
-// It is exported because package policy needs it, and is no API.
+// It is exported because package policy needs it, and is not an API.
 package hookfile
 
 import (

@@ -32,7 +32,7 @@ var events = []ironclaw.HookEvent{
 // A function is the part of a hook that answers.
 type function func(ctx context.Context, event ironclaw.HookEvent, hookCtx *ironclaw.HookContext) (ironclaw.HookOutcome, error)
 
-// points runs each event and prints what a hook of that point gets.
+// points runs each event and prints the input of a hook of that point.
 func points(ctx context.Context, out io.Writer) error {
 	fmt.Fprintln(out, "points:")
 	for _, e := range events {

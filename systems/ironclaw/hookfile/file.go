@@ -1,6 +1,6 @@
 // Package hookfile reads the hook bundles of IronClaw and compiles their rules.
 //
-// It is exported because package policy needs it, and is no API.
+// It is exported because package policy needs it, and is not an API.
 package hookfile
 
 import (

@@ -1,6 +1,6 @@
 // Package webhook makes the bodies of IronClaw's outbound webhooks: sizes and names, never content.
 //
-// It is exported because package outbound needs it, and is no API.
+// It is exported because package outbound needs it, and is not an API.
 package webhook
 
 import (

@@ -33,7 +33,7 @@ func script(calls ...host.ToolCall) host.Provider {
 	})
 }
 
-// turn runs an agent with four hooks and prints what each call gives to the model.
+// turn runs an agent with four hooks and prints the result of each call for the model.
 func turn(ctx context.Context, out io.Writer) error {
 	fmt.Fprintln(out, "turn:")
 	log := miniclaw.NewLoggingHook()

@@ -1,6 +1,6 @@
 // Package hookfile reads the settings files of mini-claw-code.
 //
-// It is exported because package policy needs it, and is no API.
+// It is exported because package policy needs it, and is not an API.
 package hookfile
 
 import (
@@ -258,7 +258,7 @@ func (m *matcher) nearest() *policyfile.Match {
 	return hookfiles.NearestTools(m.tools(), m.matches, []string{m.source})
 }
 
-// complete sets the match of a policy that is nearest to the pattern, and what it loses.
+// complete sets the match of a policy that is nearest to the pattern, and the loss.
 func (m *matcher) complete(h *hookfiles.Hook) {
 	if h.Match = m.nearest(); h.Match == nil {
 		h.Unsupported = []string{fmt.Sprintf("%s %q", m.key, m.source)}

@@ -65,7 +65,7 @@ func (r daemonDeliveries) SwitchOn(ctx context.Context, target string) error {
 
 func (daemonDeliveries) Close() error { return nil }
 
-// errNotFound is the error if the daemon does not have what a request names.
+// errNotFound is the error if the daemon does not have the object of a request.
 var errNotFound = errors.New("the daemon does not know this request: run \"grapnel daemon restart\" after an update")
 
 // post sends a request to the daemon and decodes its reply.

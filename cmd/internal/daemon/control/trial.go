@@ -128,7 +128,7 @@ func example(dir string, h *policyfile.HTTP, set *load.Set, id local.Identity) (
 	return webhook.Event(ev.WithVerdict(v), id.Origin(set, set.Digest()).For(h.Name, h.Source, v))
 }
 
-// shown returns what a hook sends. The topic of ntfy is left out, because who knows it can read all messages.
+// shown returns the request of a hook. The topic of ntfy is left out, because it gives access to all messages.
 func shown(h *policyfile.HTTP, d *webhook.Delivery) (string, error) {
 	if h.SMTP != nil {
 		m, err := webhook.Mail(h, d)

@@ -18,7 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/home"
 )
 
-// An account is what a process needs to run as a user.
+// An account has the facts that a process needs to run as a user.
 type account struct {
 	home.Account
 	groups []int
@@ -82,7 +82,7 @@ func (a account) String() string {
 	return b.String()
 }
 
-// env returns the environment of a process of the user. From root's environment it takes only what
+// env returns the environment of a process of the user. From root's environment it takes only the variables that
 // a daemon uses and may show to the user's programs.
 func (a account) env(environ []string) []string {
 	env := []string{"HOME=" + a.Dir, "USER=" + a.Name, "LOGNAME=" + a.Name}

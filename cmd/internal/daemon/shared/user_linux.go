@@ -200,7 +200,7 @@ func (p *process) stop() error {
 	return <-p.ended
 }
 
-// output keeps the beginning of what a process writes.
+// output keeps the beginning of the output of a process.
 type output struct{ text string }
 
 func (o *output) Write(b []byte) (int, error) {

@@ -46,7 +46,7 @@ type Pulled struct {
 	Changed bool   `json:"changed"` // the policy was not in force before
 }
 
-// seen is the content of the state file: what this machine accepted last.
+// seen is the content of the state file: the policies that this machine accepted last.
 type seen struct {
 	Revision int    `json:"revision"`
 	Digest   string `json:"digest"`
@@ -58,7 +58,7 @@ type seen struct {
 
 // Pull downloads a policy and its signature, and puts the policy in force if it is signed by an
 // accepted key, not older than one that was accepted before, not expired, and valid for this
-// version of Grapnel. Otherwise the files in force stay as they are.
+// version of Grapnel. Otherwise the files in force stay unchanged.
 func (p *Puller) Pull(ctx context.Context, from string) (*Pulled, error) {
 	name := nameOf(from)
 	if name == "" {
@@ -153,7 +153,7 @@ const maxETag = 256
 
 func (p *Puller) stateFile() string { return in(p.Place, "signed.json") }
 
-// seen returns what this machine accepted last, from the state file and the files in force. So it
+// seen returns the policies that this machine accepted last, from the state file and the files in force. So it
 // knows the revision if one of the files was removed.
 func (p *Puller) seen() (*seen, error) {
 	s := &seen{}

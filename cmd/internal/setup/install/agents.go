@@ -25,7 +25,7 @@ const (
 	Managed Scope = "managed" // all users of the machine; only root can write and remove it
 )
 
-// An Agent is an agent that Grapnel can be installed into: a dialect whose Setup says where the
+// An Agent is an agent that Grapnel can be installed into: a dialect whose Setup names where the
 // agent stores its hooks. All knowledge about an agent is in its dialect.
 type Agent struct {
 	*dialect.Dialect

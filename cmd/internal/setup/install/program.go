@@ -18,7 +18,7 @@ import (
 
 // HookProgram returns the path of the grapnel-hook next to this program, as it should be
 // installed. Package managers put a link on PATH and change its target at each upgrade, so the
-// path that the user typed stays as it is. A managed installation gets the path without links,
+// path that the user typed stays unchanged. A managed installation gets the path without links,
 // because other users could own a link in between.
 func HookProgram(scope Scope) (string, error) {
 	self, err := os.Executable()

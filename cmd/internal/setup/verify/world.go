@@ -196,7 +196,7 @@ func (w *World) Read(name string) model.Call { return w.Agent.Tools.Read(w.Path(
 
 // Env returns the environment of every program in this world. It inherits only PATH: the user's
 // keys, proxies and settings would change the behavior of the agent, and hooks would see them. An
-// agent with a program of its own comes first on PATH, because an installation asks for its version.
+// agent with its own program comes first on PATH, because an installation asks for its version.
 func (w *World) Env() []string {
 	path := os.Getenv("PATH")
 	if program := w.Program.Command[0]; strings.TrimSuffix(filepath.Base(program), ".exe") == w.Agent.Binary {

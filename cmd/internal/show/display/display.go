@@ -1,4 +1,4 @@
-// Package display shows tests what a user sees of a program on a terminal:
+// Package display shows tests the screen of a program on a terminal:
 //
 //	term := display.Start(t, cmd, 80, 24)
 //	term.Want(t, "No Records yet")

@@ -33,7 +33,7 @@ const (
 	lookNew  = 2 * time.Second // how often new rows are looked for
 )
 
-// errElsewhere is the error for what only a machine itself knows.
+// errElsewhere is the error for facts that only the machine itself has.
 var errElsewhere = errors.New("only the machine itself knows this: run \"grapnel ui\" there")
 
 // Records yields the rows of a query. Text matches words and parts of words.

@@ -16,7 +16,7 @@ import (
 // maxRows is the maximum number of lines in the details of one event.
 const maxRows = 3000
 
-// A Form says how details are shown.
+// A Form is the way in which details are shown.
 type Form struct {
 	Width    int            // in columns; 0 means that no line is broken
 	Slow     time.Duration  // from which a hook is slow; 0 = no hook is

@@ -5,10 +5,10 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/typeset"
 )
 
-// Did is what a hook did to an event.
+// Did is the effect of a hook on an event.
 type Did uint8
 
-// What hooks do. Only the strongest is named if a hook did several things.
+// The effects of hooks. Only the strongest is named if a hook did several things.
 const (
 	Nothing    Did = iota
 	Changed        // it changed the event, without a decision
@@ -19,7 +19,7 @@ const (
 	FailedOpen     // it could not answer, and the action continued
 )
 
-// DidOf returns what a hook did.
+// DidOf returns the effect of a hook.
 func DidOf(h *grapnel.HookRun) Did {
 	switch {
 	case h.Error != "" && h.FailOpen:

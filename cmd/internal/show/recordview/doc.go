@@ -1,4 +1,4 @@
-// Package recordview says how a Record reads: what it is about, what became of it, what each hook did,
+// Package recordview describes a Record for people: its subject, its result, the effect of each hook,
 // and all its details. "grapnel log", "grapnel watch", "grapnel allow" and the pages of "grapnel ui" use
 // it, so one Record reads the same everywhere.
 //

@@ -1,5 +1,5 @@
 // Package typeset arranges texts in lines: rows of styled spans, tables, and trees. It knows nothing
-// about what the texts say. All texts are safe for a terminal already; package printable makes them so
+// about the meaning of the texts. All texts are safe for a terminal already; package printable makes them so
 // and measures them.
 package typeset
 

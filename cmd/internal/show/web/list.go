@@ -140,7 +140,7 @@ func query(words url.Values) (q index.Query, err error) {
 }
 
 // stream sends the list entries of new Records as server-sent events. It reads them like a page,
-// and the subscription only tells it when, so a filter selects the same Records in both.
+// and the subscription only wakes it, so a filter selects the same Records in both.
 func (s *Site) stream(w http.ResponseWriter, r *http.Request) {
 	words := r.URL.Query()
 	q, err := query(words)

@@ -377,7 +377,7 @@ func (s *Site) retry(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, "/deliveries?retried="+strconv.Itoa(n), http.StatusSeeOther)
 }
 
-// notFound shows what does not exist.
+// notFound shows that a page does not exist.
 func (s *Site) notFound(w http.ResponseWriter, what string) {
 	s.show(w, http.StatusNotFound, "message", &view{Title: "Not found", Error: what, Hint: "“Events” lists the Records that are stored."})
 }

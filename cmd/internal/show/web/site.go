@@ -237,7 +237,7 @@ var pages = sync.OnceValue(func() map[string]*template.Template {
 	return all
 })
 
-// show writes a page. It says so if errs make the page incomplete.
+// show writes a page, with a note if errs make it incomplete.
 func (s *Site) show(w http.ResponseWriter, status int, name string, v *view, errs ...error) {
 	if err := errors.Join(errs...); err != nil {
 		v.Error = strings.TrimSpace(err.Error() + "\n" + cli.HintOf(err))

@@ -222,7 +222,7 @@ func (c *Call) Allowable() error {
 	return nil
 }
 
-// Terms are what a person chooses.
+// Terms are the choices of a person.
 type Terms struct {
 	For     time.Duration // how long any number of uses is valid; 0 = a single use
 	Session bool          // any number of uses in the session of the call

@@ -34,7 +34,7 @@ type ownHook struct {
 	at *yaml.Node
 }
 
-// mistakes collects findings for valid parts of a policy that are probably not what its author means.
+// mistakes collects findings for valid parts of a policy that its author probably does not mean.
 type mistakes struct {
 	file   string
 	user   bool // the file is the user's own policy
@@ -128,7 +128,7 @@ func matchesAt(hook *yaml.Node) (all []*yaml.Node) {
 	return all
 }
 
-// itemsOf returns the items of a list, the value itself if it is no list, or nothing.
+// itemsOf returns the items of a list, the value itself if it is not a list, or nothing.
 func itemsOf(n *yaml.Node) []*yaml.Node {
 	switch {
 	case n == nil:

@@ -18,7 +18,7 @@ const (
 	typographicDashes = "–—−‐‑"
 )
 
-// oddPattern returns why a pattern of a match key probably does not match what its author means, and
+// oddPattern returns why a pattern of a match key probably does not match as its author means it, and
 // the way out. It returns "" for all other patterns.
 func oddPattern(key, text string) (problem, hint string) {
 	free := key == "text" || key == "content" || key == "prompt" // the pattern is literal text

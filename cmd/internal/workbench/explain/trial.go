@@ -60,7 +60,7 @@ func (t *trial) options() *local.Options {
 	}
 }
 
-// answer returns the hook for a call: the real one, or one that says that it was not asked.
+// answer returns the hook for a call: the real one, or one that reports that it was not asked.
 func (t *trial) answer(c dryrun.Call) (grapnel.Hook, error) {
 	if c.Program == nil {
 		t.servers = append(t.servers, c.Name)

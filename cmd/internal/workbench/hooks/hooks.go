@@ -60,7 +60,7 @@ type Matched struct {
 	Would int       `json:"would"` // decisions to block or to ask in observe mode, which had no effect
 }
 
-// A State says whether a hook takes effect.
+// A State is whether a hook takes effect.
 type State string
 
 // The states.

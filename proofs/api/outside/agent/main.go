@@ -109,7 +109,7 @@ func session(ctx context.Context, h *host.Host, id string) error {
 	return nil
 }
 
-// call runs a shell line as a tool, and returns what the model reads.
+// call runs a shell line as a tool, and returns the result for the model.
 func call(ctx context.Context, line string) string {
 	input, err := host.JSON(map[string]string{"command": line})
 	if err != nil {
