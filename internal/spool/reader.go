@@ -2,10 +2,14 @@ package spool
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
 	"time"
 
+	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/journal"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // A Position is how far a reader has read a log. A reader stores it together with the result of the lines before.
@@ -51,17 +55,56 @@ func (l *Log) Next(after Position, n, bytes int) (Batch, error) {
 	return b, nil
 }
 
-// Name returns the ID of the Record of a line, and whether the line is a late one. It decodes the line only if it is
-// torn, or may be a late one or have its event in a side file: to decode a line takes longer than to read it.
-func (l *Line) Name() (id string, late bool) {
+// A Name is equal for two lines if readers show only the first: a firing has a Record for each decision, and any number
+// of late lines. It has two decisions if an agent reports it twice, and says more the second time.
+type Name struct {
+	ID       string
+	Decision grapnel.Decision
+	Digest   string // of a late line: the first 16 bytes of its SHA-256
+}
+
+// Part tells the lines of a firing apart.
+func (n Name) Part() string {
+	if n.Digest != "" {
+		return hex.EncodeToString([]byte(n.Digest))
+	}
+	return n.Decision.String()
+}
+
+// Name returns the name of a line. It decodes the line only if it is torn, or may be a late one or have its event in a
+// side file: to decode a line takes longer than to read it.
+func (l *Line) Name() Name {
 	if l.Entry.ID == "" {
-		plain := l.Torn == nil && !bytes.Contains(l.Text, []byte(`"late":true`)) && !bytes.Contains(l.Text, []byte(`"input_at":`))
-		if id = idOf(l.Text); plain && id != "" {
-			return id, false
+		if name, ok := l.plainName(); ok {
+			return name
 		}
 		l.Decode(time.Time{})
 	}
-	return l.Entry.ID, l.Entry.Late
+	name := Name{ID: l.Entry.ID, Decision: l.Entry.Decision}
+	if l.Entry.Late {
+		sum := sha256.Sum256(l.Text)
+		name.Digest = string(sum[:16])
+	}
+	return name
+}
+
+// plainName returns the name of a line that it need not decode for that.
+func (l *Line) plainName() (name Name, ok bool) {
+	if l.Torn != nil || bytes.Contains(l.Text, []byte(`"late":true`)) || bytes.Contains(l.Text, []byte(`"input_at":`)) {
+		return name, false
+	}
+	if name.ID = idOf(l.Text); name.ID == "" {
+		return name, false
+	}
+	rawjson.Inside(l.Text, 0, func(member []byte, begin int) int {
+		end := rawjson.SkipValue(l.Text, begin)
+		if string(member) != `"decision"` || end < 0 {
+			return end
+		}
+		ok = name.Decision.UnmarshalText(bytes.Trim(l.Text[begin:end], `"`)) == nil
+		return -1
+	})
+	return name, ok
 }
 
 // Has reports whether the log has a Position, or had it before its segment was removed by retention. Otherwise the

@@ -11,8 +11,9 @@
 // A daemon has an [Index], which follows the journal while no event arrives, because an index that is updated
 // for each event would take more time than the event. All other programs only read.
 //
-// If an event has two answers, the first line in the journal is its Record for every reader. If retention removes
-// that line and not the second, the second becomes the Record when the index is made again.
+// If an event has two answers with the same decision, the first line in the journal is its Record for every reader, see
+// spool.Name. If retention removes that line and not the second, the second becomes the Record when the index is
+// made again.
 //
 // Rows are numbered by their position in the journal, so a number stays the same when the index is made again.
 package index

@@ -30,12 +30,12 @@ func (r *Reader) Lines(ctx context.Context, after int64, n int) (lines []forward
 	batch, err := log.Next(spool.Position{At: after}, n, forwardBytes)
 	for i := range batch.Lines {
 		line := &batch.Lines[i]
-		id, late := line.Name()
+		name := line.Name()
 		text, err := line.Whole(r.Spool)
 		if err != nil {
 			return nil, err
 		}
-		lines = append(lines, forward.Line{Seq: line.At, ID: id, Late: late, Digest: sha256.Sum256(line.Text), Text: text})
+		lines = append(lines, forward.Line{Seq: line.At, ID: name.ID, Late: name.Digest != "", Digest: sha256.Sum256(line.Text), Text: text})
 	}
 	return lines, cmp.Or(err, context.Cause(ctx))
 }

@@ -2,7 +2,6 @@ package index
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -13,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/database"
 	"github.com/grapnel-dev/grapnel/internal/journal"
 	"github.com/grapnel-dev/grapnel/internal/spool"
@@ -372,7 +370,7 @@ func (v *view) wanted(ctx context.Context, batch []spool.Line) ([]spool.Line, er
 	var lines []spool.Line
 	for _, line := range batch {
 		this := first{sumOf(line.Text), database.Stamp(line.Entry.Time)}
-		earlier, found := v.seen.add(nameOf(&line.Entry, line.Text), this, known)
+		earlier, found := v.seen.add(line.Name(), this, known)
 		switch {
 		case found && earlier.sum != this.sum && earlier.time >= v.q.from():
 			v.seen.again++
@@ -387,19 +385,19 @@ func (v *view) wanted(ctx context.Context, batch []spool.Line) ([]spool.Line, er
 }
 
 // known returns the names of the lines that the index has, too: an event was answered twice.
-func (v *view) known(ctx context.Context, lines []spool.Line) (map[recordName]first, error) {
+func (v *view) known(ctx context.Context, lines []spool.Line) (map[spool.Name]first, error) {
 	if v.head == 0 {
 		return nil, nil
 	}
-	found := map[recordName]first{}
+	found := map[spool.Name]first{}
 	ids := anys(lines, func(l spool.Line) any { return l.Entry.ID })
 	err := v.read(ctx, func(db *database.View) error {
 		return db.Each("SELECT id, decision, digest, sum, time FROM record WHERE id IN ("+database.Marks(len(ids))+") AND seq <= ?", append(ids, v.head), func(scan func(into ...any) error) error {
-			var name recordName
+			var name spool.Name
 			var digest []byte
 			var f first
-			err := scan(&name.id, &name.decision, &digest, &f.sum, &f.time)
-			name.digest = string(digest)
+			err := scan(&name.ID, &name.Decision, &digest, &f.sum, &f.time)
+			name.Digest = string(digest)
 			found[name] = f
 			return err
 		})
@@ -408,27 +406,6 @@ func (v *view) known(ctx context.Context, lines []spool.Line) (map[recordName]fi
 		return nil, fmt.Errorf("cannot read the index: %w", err)
 	}
 	return found, nil
-}
-
-// A recordName is equal for two lines if only one of them is shown: a firing has a Record for each decision, and
-// any number of late lines. It has two decisions if an agent reports it twice, and says more the second time.
-type recordName struct {
-	id       string
-	decision grapnel.Decision
-	digest   string
-}
-
-func nameOf(e *spool.Entry, line []byte) recordName {
-	return recordName{e.ID, e.Decision, string(digestOf(e, line))}
-}
-
-// digestOf returns the digest of a late line; it is empty for other lines.
-func digestOf(e *spool.Entry, line []byte) []byte {
-	if !e.Late {
-		return []byte{}
-	}
-	sum := sha256.Sum256(line)
-	return sum[:16]
 }
 
 // sumOf returns a checksum of a line, to compare two answers to an event.
@@ -442,15 +419,15 @@ type first struct {
 
 // seen has the newest names. Two answers to an event are not far apart.
 type seen struct {
-	lines map[recordName]first
-	order []recordName // oldest first
+	lines map[spool.Name]first
+	order []spool.Name // oldest first
 	again int          // different Records of an event that were left out
 }
 
 const maxSeen = 1 << 16
 
 // add adds a name, unless it is known. Then it returns the first line of this name.
-func (s *seen) add(name recordName, line first, known map[recordName]first) (earlier first, found bool) {
+func (s *seen) add(name spool.Name, line first, known map[spool.Name]first) (earlier first, found bool) {
 	if earlier, found = known[name]; !found {
 		earlier, found = s.lines[name]
 	}
@@ -458,7 +435,7 @@ func (s *seen) add(name recordName, line first, known map[recordName]first) (ear
 		return earlier, true
 	}
 	if s.lines == nil {
-		s.lines = map[recordName]first{}
+		s.lines = map[spool.Name]first{}
 	}
 	s.lines[name] = line
 	s.order = append(s.order, name)

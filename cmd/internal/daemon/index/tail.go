@@ -89,8 +89,7 @@ func (t *tail) pass() error {
 		if !own && t.opts.Other != nil {
 			t.opts.Other(&line)
 		}
-		name := nameOf(&line.Entry, line.Text)
-		if _, again := t.seen.add(name, first{}, nil); !again && t.live.any() {
+		if _, again := t.seen.add(line.Name(), first{}, nil); !again && t.live.any() {
 			if row, err := t.row(&line, true); err == nil {
 				rows = append(rows, row)
 			}

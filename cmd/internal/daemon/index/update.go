@@ -131,7 +131,7 @@ func (u *update) add(line *spool.Line) error {
 	if line.Torn != nil {
 		torn = e.Error
 	}
-	values := []any{line.At, line.End - line.Begin, e.ID, e.Late, digestOf(e, line.Text), sumOf(line.Text), database.Stamp(e.Time), int64(e.Decision), int64(e.Would), torn}
+	values := []any{line.At, line.End - line.Begin, e.ID, e.Late, []byte(line.Name().Digest), sumOf(line.Text), database.Stamp(e.Time), int64(e.Decision), int64(e.Would), torn}
 	for _, text := range []string{e.Agent, e.Session, string(e.Event)} {
 		num, err := u.label(text)
 		if err != nil {
