@@ -7,10 +7,13 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -90,7 +93,15 @@ func open(t *testing.T, s *postgrestest.Server, user, machine string) *postgres.
 // line returns a line with these members beside those that each Record has.
 func line(seq int64, id, members string) forward.Line {
 	text := fmt.Sprintf(`{"id":%q,"time":"2026-11-29T10:00:00.123456789Z","agent":"codex","session":"s","event":"tool.before","decision":"none","hooks":[],"ms":0.5%s}`, id, members)
-	return forward.Line{Seq: seq, ID: id, Text: []byte(text), Digest: sha256.Sum256([]byte(text))}
+	return forward.Line{Seq: seq, ID: id, Part: "none", Text: []byte(text), Digest: sha256.Sum256([]byte(text))}
+}
+
+// decided returns a line with a decision. more makes texts different.
+func decided(seq int64, id, decision, more string) forward.Line {
+	l := line(seq, id, more)
+	l.Text = []byte(strings.Replace(string(l.Text), `"decision":"none"`, fmt.Sprintf(`"decision":%q`, decision), 1))
+	l.Part, l.Digest = decision, sha256.Sum256(l.Text)
+	return l
 }
 
 func after(l forward.Line) forward.Position { return forward.Position{Seq: l.Seq, Digest: l.Digest} }
@@ -103,7 +114,7 @@ func TestOnce(t *testing.T) {
 		t.Fatalf("of a new machine: %v, %v", at, err)
 	}
 	late := line(3, "a", `,"late":true`)
-	late.Late = true
+	late.Part = fmt.Sprintf("%x", late.Digest[:16])
 	lines := []forward.Line{line(1, "a", `,"host":"h1","user":"u1","tool":"Bash","tokens_in":7`), line(2, "b", ""), late}
 	if err := target.Send(t.Context(), forward.Position{}, lines, 5); err != nil {
 		t.Fatal(err)
@@ -125,6 +136,59 @@ func TestOnce(t *testing.T) {
 	}
 	if missed := one[int](t, s, "SELECT missed FROM grapnel.machines"); missed != 5 {
 		t.Errorf("missed %d, want 5", missed)
+	}
+}
+
+// A firing has a row for each of its decisions, in one batch and in several, and also if lines are sent again.
+func TestTwoDecisions(t *testing.T) {
+	t.Parallel()
+	s := world(t)
+	late := line(5, "a", `,"late":true,"error":"1"`)
+	late.Part = "0123456789abcdef0123456789abcdef"
+	other := line(6, "a", `,"late":true,"error":"2"`)
+	other.Part = "fedcba9876543210fedcba9876543210"
+	lines := []forward.Line{
+		decided(1, "a", "none", ""), decided(2, "a", "block", `,"hooks":[{"name":"h","source":"s","decision":"block"}]`), decided(3, "a", "none", `,"error":"again"`),
+		decided(4, "a", "block", `,"error":"again"`), late, other, late,
+	}
+	for i := range lines {
+		lines[i].Seq = int64(i + 1)
+	}
+	reader, err := postgres.OpenReader(t.Context(), options(s, "carol"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	for size := 1; size <= len(lines); size++ {
+		machine := fmt.Sprintf("%032x", size)
+		target, from := open(t, s, "alice", machine), forward.Position{}
+		for range 2 { // the second time as after Rewind
+			for batch := range slices.Chunk(lines, size) {
+				if err := target.Send(t.Context(), from, batch, 0); err != nil {
+					t.Fatal(err)
+				}
+				from = after(batch[len(batch)-1])
+			}
+		}
+		got := one[string](t, s, "SELECT string_agg(concat_ws(' ', decision, late, error), ', ' ORDER BY num) FROM grapnel.records WHERE machine = $1 AND id = 'a'", machine)
+		if want := "none f, block f, none t 1, none t 2"; got != want {
+			t.Errorf("batches of %d: the rows are %q, want %q", size, got, want)
+		}
+		rows, err := reader.Records(t.Context(), postgres.Query{Machine: machine, ID: "a", Decisions: []string{"block"}, Limit: 10})
+		if err != nil || len(rows) != 1 || !strings.Contains(string(rows[0].Record), `"decision": "block"`) || strings.Contains(string(rows[0].Record), "again") {
+			t.Errorf("batches of %d: %d blocked rows, %v, want the first block", size, len(rows), err)
+		}
+		if n := one[int](t, s, "SELECT count(*) FROM grapnel.hook_runs WHERE machine = $1", machine); n != 1 {
+			t.Errorf("batches of %d: %d runs of hooks, want 1", size, n)
+		}
+	}
+	counts, err := reader.Decisions(t.Context(), time.Time{})
+	firings := map[string]int{}
+	for _, c := range counts {
+		firings[c.Decision] += c.Firings
+	}
+	if want := map[string]int{"none": len(lines), "block": len(lines)}; err != nil || !maps.Equal(firings, want) {
+		t.Errorf("decisions %v, %v, want %v", firings, err, want)
 	}
 }
 
@@ -188,6 +252,12 @@ func TestHostileLines(t *testing.T) {
 		{Seq: 10, ID: "json", Text: []byte(`{"id":`)},
 		{Seq: 11, ID: "empty", Text: []byte(`{}`)},
 		line(12, "end", ""),
+		line(13, "late", `,"late":true,"tool":1e999999999`),
+		line(14, "late", `,"late":"yes"`),
+		line(15, "late", `,"late":null,"tool":1e999999999`),
+	}
+	for i := range lines[12:] {
+		lines[12+i].Part = fmt.Sprint(i)
 	}
 	if err := target.Send(t.Context(), forward.Position{}, lines, 0); err != nil {
 		t.Fatal(err)
@@ -207,6 +277,9 @@ func TestHostileLines(t *testing.T) {
 	}
 	if got := one[string](t, s, "SELECT error FROM grapnel.records WHERE id = 'number'"); !strings.Contains(got, "the database cannot hold this Record") {
 		t.Errorf("number: %q", got)
+	}
+	if got := one[string](t, s, "SELECT string_agg(late::text, ' ' ORDER BY num) FROM grapnel.records WHERE id = 'late'"); got != "true false false" {
+		t.Errorf("late: %s", got)
 	}
 	if n := one[int](t, s, "SELECT count(*) FROM grapnel.hook_runs"); n != 0 {
 		t.Errorf("%d hook runs, want 0", n)

@@ -85,18 +85,15 @@ func (t *Target) Send(ctx context.Context, from forward.Position, lines []forwar
 }
 
 func (t *Target) store(ctx context.Context, from forward.Position, lines []forward.Line, missed, repaired int64) error {
-	seqs, lates, texts := make([]int64, len(lines)), make([]string, len(lines)), make([]string, len(lines))
+	seqs, parts, texts := make([]int64, len(lines)), make([]string, len(lines)), make([]string, len(lines))
 	for i := range lines {
 		l := &lines[i]
-		seqs[i], texts[i] = l.Seq, string(l.Text)
-		if l.Late {
-			lates[i] = fmt.Sprintf("%x", l.Digest)
-		}
+		seqs[i], parts[i], texts[i] = l.Seq, l.Part, string(l.Text)
 	}
 	var err error
 	for range mostRaces {
 		_, err = t.conn.Exec(ctx, "SELECT grapnel.store($1, $2, $3, $4, $5, $6, $7, $8, $9)",
-			t.machine, from.Seq, digestOf(from), seqs, lates, texts, lines[len(lines)-1].Digest[:], missed, repaired)
+			t.machine, from.Seq, digestOf(from), seqs, parts, texts, lines[len(lines)-1].Digest[:], missed, repaired)
 		if !raced(err) {
 			break
 		}
@@ -177,12 +174,13 @@ func plain(line []byte) []byte {
 func notice(text []byte, line *forward.Line, why error) []byte {
 	var rec struct {
 		Time time.Time `json:"time"`
+		Late bool      `json:"late"`
 	}
 	if json.Unmarshal(text, &rec) != nil || rec.Time.Year() < 1 || rec.Time.Year() > 9999 {
 		rec.Time = time.Unix(0, 0)
 	}
 	out, _ := json.Marshal(map[string]any{ // a map of texts cannot fail
-		"id": line.ID, "time": rec.Time.UTC(), "agent": "", "session": "", "event": "native.grapnel.refused", "hooks": []string{}, "ms": 0, "late": line.Late,
+		"id": line.ID, "time": rec.Time.UTC(), "agent": "", "session": "", "event": "native.grapnel.refused", "hooks": []string{}, "ms": 0, "late": rec.Late,
 		"error": "the database cannot hold this Record: " + why.Error() + ": see it on the machine with: grapnel log show " + line.ID,
 	})
 	return plain(out)

@@ -13,7 +13,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -24,21 +23,16 @@ type Hash = [sha256.Size]byte
 
 // A Line is a line of the log.
 type Line struct {
-	Seq    int64 // row number in the log of this machine
-	ID     string
-	Late   bool // the line has results of observing hooks of the Record with this ID
+	Seq    int64  // row number in the log of this machine
+	ID     string // of the firing
+	Part   string // tells the lines of a firing apart; letters and digits
 	Digest Hash
 	Text   []byte // without a newline
 }
 
-// Key returns what identifies a line of a machine: the ID of its Record and, because a Record can
-// have many late lines, the digest of a late line.
-func (l *Line) Key() string {
-	if l.Late {
-		return fmt.Sprintf("%s-%x", l.ID, l.Digest)
-	}
-	return l.ID
-}
+// Key returns what identifies a line of a machine. If the log has several lines with one key, a target gets
+// only the first.
+func (l *Line) Key() string { return l.ID + "-" + l.Part }
 
 // A Position is a place in the log: after the row Seq, which has this digest. The digest shows
 // whether the log is still the same, and not for example a restored backup. The zero Position is the begin
@@ -52,6 +46,10 @@ type Position struct {
 type Source interface {
 	// Lines returns the first lines after a row, oldest first, at most n. They survive a power cut.
 	Lines(ctx context.Context, after int64, n int) ([]Line, error)
+
+	// Keys returns the keys of the lines shortly before a row, and of that row. A line after it can have one of
+	// them, if an event was answered twice.
+	Keys(ctx context.Context, upTo int64) ([]string, error)
 
 	// DigestAt returns the digest of a row. It reports false if the log does not have the row.
 	DigestAt(ctx context.Context, seq int64) (Hash, bool, error)
@@ -69,9 +67,9 @@ type Target interface {
 	// position, so Send gets all lines again.
 	Rewind(ctx context.Context) error
 
-	// Send stores lines and the position after the last of them, all or nothing. It stores a line that it
-	// has already only once. It returns ErrMoved if the stored position is not from. missed is the number of Records that
-	// were removed before they could be sent.
+	// Send stores lines and the position after the last of them, all or nothing. They have different keys. After
+	// Rewind, it leaves out lines whose key it has. It returns ErrMoved if the stored position is not from. missed is
+	// the number of Records that were removed before they could be sent.
 	Send(ctx context.Context, from Position, lines []Line, missed int64) error
 
 	// Warning returns what the operator should know about the target; empty = nothing.
@@ -85,7 +83,7 @@ var ErrMoved = errors.New("another process sends the Records of this machine, to
 
 // A State is what a Forwarder has done.
 type State struct {
-	At      Position // that the target had last
+	At      Position // the target had all lines up to this one
 	Sent    int64    // lines since the Forwarder began
 	Missed  int64    // Records that were removed before they could be sent, since the Forwarder began
 	Reached bool     // the target has answered since the Forwarder began
@@ -204,14 +202,14 @@ func (f *Forwarder) run(ctx context.Context, s *sender, more func() bool) error 
 	if _, err := within(ctx, s.begin); err != nil {
 		return err
 	}
-	f.change(func(st *State) { st.At, st.Reached, st.Error, st.Warning = s.at, true, "", s.target.Warning() })
+	f.change(func(st *State) { st.At, st.Reached, st.Error, st.Warning = s.done, true, "", s.target.Warning() })
 	for {
 		sent, err := within(ctx, s.batch)
 		if err != nil {
 			return err
 		}
-		f.change(func(st *State) { st.At, st.Sent, st.Missed = s.at, st.Sent+int64(sent.lines), st.Missed+sent.missed })
-		if sent.lines == 0 && !more() {
+		f.change(func(st *State) { st.At, st.Sent, st.Missed = s.done, st.Sent+int64(sent.lines), st.Missed+sent.missed })
+		if sent.end && !more() {
 			return nil
 		}
 	}
@@ -222,59 +220,74 @@ type sender struct {
 	source Source
 	target Target
 	at     Position // stored at the target
-	after  int64    // row after which lines are read
+	done   Position // no line up to this one needs to be sent; after at, they have keys of earlier lines
+	keys   recent   // of the lines up to done
 	ahead  []Line   // that were read already; nil = none
 }
 
 // begin finds the row after which lines are sent.
 func (s *sender) begin(ctx context.Context) (_ struct{}, err error) {
-	if s.at, err = s.target.Position(ctx); err != nil {
+	if s.at, err = s.target.Position(ctx); err != nil || s.at == (Position{}) {
 		return struct{}{}, err
 	}
-	s.after = s.at.Seq
-	if s.at == (Position{}) {
-		return struct{}{}, nil
+	known, err := s.known(ctx)
+	if err != nil {
+		return struct{}{}, err
 	}
+	if !known {
+		return struct{}{}, s.target.Rewind(ctx)
+	}
+	s.done = s.at
+	keys, err := s.source.Keys(ctx, s.at.Seq)
+	for _, key := range keys {
+		s.keys.add(key)
+	}
+	return struct{}{}, err
+}
+
+// known reports whether the log has the stored position, or had it before retention removed that row: then the lines
+// after it are the next ones.
+func (s *sender) known(ctx context.Context) (bool, error) {
 	digest, found, err := s.source.DigestAt(ctx, s.at.Seq)
-	if err != nil || found && digest == s.at.Digest {
-		return struct{}{}, err
+	if err != nil || found || s.at.Seq <= 0 {
+		return found && digest == s.at.Digest, err
 	}
-	if !found && s.at.Seq > 0 {
-		// If retention has removed the row, the lines after it are the next ones.
-		if removed, err := s.source.RemovedAfter(ctx, s.at.Seq-1); err != nil || removed > 0 {
-			return struct{}{}, err
-		}
-	}
-	s.after = 0
-	return struct{}{}, s.target.Rewind(ctx)
+	removed, err := s.source.RemovedAfter(ctx, s.at.Seq-1)
+	return removed > 0, err
 }
 
 // sent is the result of a batch.
 type sent struct {
 	lines  int
 	missed int64
+	end    bool // of the log
 }
 
 // batch sends the next lines. Meanwhile it reads the lines after them.
 func (s *sender) batch(ctx context.Context) (sent, error) {
-	lines := s.ahead
+	read := s.ahead
 	s.ahead = nil
 	var err error
-	if lines == nil {
-		lines, err = s.read(ctx, s.after)
+	if read == nil {
+		read, err = s.read(ctx, s.done.Seq)
 	}
-	if err != nil || len(lines) == 0 {
-		return sent{}, err
+	if err != nil || len(read) == 0 {
+		return sent{end: true}, err
+	}
+	last := Position{read[len(read)-1].Seq, read[len(read)-1].Digest}
+	lines := s.first(read)
+	if len(lines) == 0 {
+		s.done = last
+		return sent{}, nil
 	}
 	var missed int64
-	if lines[0].Seq != s.after+1 && s.after == s.at.Seq { // after a rewind, the target may have what was removed
-		if missed, err = s.source.RemovedAfter(ctx, s.after); err != nil {
+	if read[0].Seq != s.done.Seq+1 && s.at.Seq >= 0 && s.done.Seq >= s.at.Seq { // after a rewind, the target may have what was removed
+		if missed, err = s.source.RemovedAfter(ctx, s.done.Seq); err != nil {
 			return sent{}, err
 		}
 	}
-	last := &lines[len(lines)-1]
 	var reading sync.WaitGroup
-	if len(lines) > 1 {
+	if len(read) > 1 {
 		reading.Go(func() { s.ahead, _ = s.read(ctx, last.Seq) }) // the next batch reads again after an error
 	}
 	err = s.target.Send(ctx, s.at, lines, missed)
@@ -282,9 +295,19 @@ func (s *sender) batch(ctx context.Context) (sent, error) {
 	if err != nil {
 		return sent{}, err
 	}
-	s.at = Position{last.Seq, last.Digest}
-	s.after = last.Seq
-	return sent{len(lines), missed}, nil
+	s.at = Position{lines[len(lines)-1].Seq, lines[len(lines)-1].Digest}
+	s.done = last
+	return sent{lines: len(lines), missed: missed}, nil
+}
+
+// first returns the lines that are the first ones with their keys.
+func (s *sender) first(lines []Line) (first []Line) {
+	for i := range lines {
+		if s.keys.add(lines[i].Key()) {
+			first = append(first, lines[i])
+		}
+	}
+	return first
 }
 
 // read reads the lines of a batch.
@@ -297,4 +320,21 @@ func (s *sender) read(ctx context.Context, after int64) ([]Line, error) {
 		}
 	}
 	return lines, err
+}
+
+// recent has the newest keys, at least maxRecent: two answers to an event are not far apart.
+type recent struct{ newer, older map[string]bool }
+
+const maxRecent = 1 << 14
+
+// add adds a key. It reports false if the key is known.
+func (r *recent) add(key string) bool {
+	if r.newer[key] || r.older[key] {
+		return false
+	}
+	if r.newer == nil || len(r.newer) == maxRecent {
+		r.newer, r.older = map[string]bool{}, r.newer
+	}
+	r.newer[key] = true
+	return true
 }

@@ -24,12 +24,13 @@ type log struct {
 	removed int64 // rows up to this one are gone
 }
 
-func (l *log) add(ids ...string) {
+// add adds lines. A text is ID, ID-PART or ID-PART-MORE.
+func (l *log) add(texts ...string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, id := range ids {
-		text := []byte(id)
-		l.lines = append(l.lines, forward.Line{Seq: int64(len(l.lines) + 1), ID: id, Text: text, Digest: sha256.Sum256(text)})
+	for _, text := range texts {
+		words := strings.Split(text+"-", "-")
+		l.lines = append(l.lines, forward.Line{Seq: int64(len(l.lines) + 1), ID: words[0], Part: words[1], Text: []byte(text), Digest: sha256.Sum256([]byte(text))})
 	}
 }
 
@@ -38,6 +39,15 @@ func (l *log) Lines(_ context.Context, after int64, n int) ([]forward.Line, erro
 	defer l.mu.Unlock()
 	from := min(max(after, l.removed), int64(len(l.lines)))
 	return slices.Clone(l.lines[from:min(int(from)+n, len(l.lines))]), nil
+}
+
+func (l *log) Keys(_ context.Context, upTo int64) (keys []string, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range l.lines[:upTo] {
+		keys = append(keys, l.lines[i].Key())
+	}
+	return keys, nil
 }
 
 func (l *log) DigestAt(_ context.Context, seq int64) (h forward.Hash, found bool, err error) {
@@ -61,6 +71,8 @@ type server struct {
 	away    bool
 	at      forward.Position
 	keys    []string
+	texts   []string
+	rewound bool // the connection leaves out keys that it has
 	missed  int64
 	rewinds int
 	move    int // how many Sends fail because another process has sent first
@@ -76,6 +88,7 @@ func (s *server) dial(context.Context) (forward.Target, error) {
 	if s.away {
 		return nil, errAway
 	}
+	s.rewound = false
 	return connection{s}, nil
 }
 
@@ -88,7 +101,7 @@ func (s *server) setAway(away bool) {
 func (s *server) list() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.keys)
+	return slices.Clone(s.texts)
 }
 
 type connection struct{ *server }
@@ -103,6 +116,7 @@ func (c connection) Rewind(context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.rewinds++
+	c.rewound = true
 	return nil
 }
 
@@ -120,8 +134,8 @@ func (c connection) Send(_ context.Context, from forward.Position, lines []forwa
 		lines = lines[:1]
 	}
 	for i := range lines {
-		if key := lines[i].Key(); !slices.Contains(c.keys, key) {
-			c.keys = append(c.keys, key)
+		if key := lines[i].Key(); !c.rewound || !slices.Contains(c.keys, key) {
+			c.keys, c.texts = append(c.keys, key), append(c.texts, string(lines[i].Text))
 		}
 	}
 	last := lines[len(lines)-1]
@@ -195,8 +209,8 @@ func TestRemoved(t *testing.T) {
 	l.add("e", "f", "g")
 	l.removed = 16
 	f := once(t, l, s)
-	if s.rewinds != 0 || s.missed != 2 || f.State().Missed != 2 || s.keys[14] != "g" {
-		t.Errorf("%d rewinds, %d missed, lines %q, want 0, 2 and g", s.rewinds, s.missed, s.keys[14:])
+	if s.rewinds != 0 || s.missed != 2 || f.State().Missed != 2 || s.list()[14] != "g" {
+		t.Errorf("%d rewinds, %d missed, lines %q, want 0, 2 and g", s.rewinds, s.missed, s.list()[14:])
 	}
 }
 
@@ -217,7 +231,7 @@ func TestAnotherLog(t *testing.T) {
 			t.Errorf("%s: no rewind", name)
 		}
 		for _, id := range lines {
-			if !slices.Contains(s.keys, id) {
+			if !slices.Contains(s.texts, id) {
 				t.Errorf("%s: line %s is missing", name, id)
 			}
 		}
@@ -230,7 +244,7 @@ func TestAnotherLog(t *testing.T) {
 // The target has lines without a position, and retention has removed lines.
 func TestNoPosition(t *testing.T) {
 	t.Parallel()
-	l, s := &log{}, &server{at: forward.Position{Seq: -1}, keys: []string{"id00003"}}
+	l, s := &log{}, &server{at: forward.Position{Seq: -1}, keys: []string{"id00003-"}}
 	l.add(ids(5)...)
 	l.removed = 2
 	once(t, l, s)
@@ -294,12 +308,81 @@ func TestServerAway(t *testing.T) {
 	})
 }
 
+// An event was answered twice: a target gets the first line with each key, wherever a batch or a connection ends.
+func TestAnsweredTwice(t *testing.T) {
+	t.Parallel()
+	lines := []string{"x-none", "y-block", "x-none-again", "x-block", "y-block-again", "x-block-again", "x-none", "z-none"}
+	want := []string{"x-none", "y-block", "x-block", "z-none"}
+	for split := range len(lines) + 1 {
+		l, s := &log{}, &server{}
+		l.add(lines[:split]...)
+		f := once(t, l, s)
+		if at := f.State().At; at.Seq != int64(split) {
+			t.Errorf("after %d lines: the target has all up to line %d", split, at.Seq)
+		}
+		l.add(lines[split:]...)
+		once(t, l, s)
+		f = once(t, l, s)
+		if diff := cmp.Diff(want, s.list()); diff != "" || s.rewinds != 0 || s.missed != 0 || f.State().At.Seq != 8 || f.State().Sent != 0 {
+			t.Errorf("in two parts, after line %d: %d rewinds, %d missed, %+v, lines (-want +got):\n%s", split, s.rewinds, s.missed, f.State(), diff)
+		}
+		s.at.Seq = 100 // of another log
+		once(t, l, s)
+		if diff := cmp.Diff(want, s.list()); diff != "" || s.rewinds != 1 {
+			t.Errorf("after a rewind, %d: lines (-want +got):\n%s", s.rewinds, diff)
+		}
+	}
+	// A whole batch that is not sent does not end the log, and retention has not removed it unsent.
+	l, s := &log{}, &server{}
+	l.add("x-none")
+	l.add(slices.Repeat([]string{"x-none-again"}, 2500)...)
+	l.add("x-block")
+	f := once(t, l, s)
+	l.removed = 2502
+	l.add("y-none")
+	once(t, l, s)
+	if diff := cmp.Diff([]string{"x-none", "x-block", "y-none"}, s.list()); diff != "" || f.State().Sent != 2 || s.missed != 0 {
+		t.Errorf("%d missed, %+v, lines (-want +got):\n%s", s.missed, f.State(), diff)
+	}
+}
+
+// Retention removes lines behind others that were not sent because of their keys.
+func TestRemovedAfterSecondAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l, s := &log{}, &server{}
+		l.add("x")
+		ctx, stop := context.WithCancel(t.Context())
+		f := &forward.Forwarder{Source: l, Dial: s.dial}
+		done := make(chan struct{})
+		go func() { f.Run(ctx); close(done) }()
+		time.Sleep(2 * time.Second)
+		l.add("x--again")
+		time.Sleep(2 * time.Second)
+		l.add("y", "z")
+		l.mu.Lock()
+		l.removed = 3
+		l.mu.Unlock()
+		time.Sleep(2 * time.Second)
+		stop()
+		<-done
+		if diff := cmp.Diff([]string{"x", "z"}, s.list()); diff != "" || s.missed != 1 {
+			t.Errorf("%d missed, want 1; lines (-want +got):\n%s", s.missed, diff)
+		}
+	})
+}
+
+// Two firings never have the same key.
 func TestKey(t *testing.T) {
 	t.Parallel()
-	if l := (forward.Line{ID: "x"}); l.Key() != "x" {
-		t.Error(l.Key())
-	}
-	if l := (forward.Line{ID: "x", Late: true, Digest: forward.Hash{1}}); !strings.HasPrefix(l.Key(), "x-0100") {
-		t.Error(l.Key())
+	for _, pair := range [][2]forward.Line{
+		{{ID: "x", Part: "none"}, {ID: "x", Part: "block"}},
+		{{ID: "x-none", Part: "block"}, {ID: "x", Part: "none"}},
+		{{ID: "x-none", Part: "none"}, {ID: "x", Part: "none"}},
+		{{ID: "", Part: "none"}, {ID: "x", Part: "none"}},
+	} {
+		if pair[0].Key() == pair[1].Key() {
+			t.Errorf("%+v and %+v have the key %s", pair[0], pair[1], pair[0].Key())
+		}
 	}
 }

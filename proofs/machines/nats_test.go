@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go/jetstream"
 
 	backend "github.com/grapnel-dev/grapnel/backend/nats"
@@ -24,7 +25,13 @@ const one = "0123456789abcdef0123456789abcdef" // a machine
 // line returns a line of a log.
 func line(seq int64, id string) forward.Line {
 	text := fmt.Appendf(nil, `{"id":%q}`, id)
-	return forward.Line{Seq: seq, ID: id, Text: text, Digest: sha256.Sum256(text)}
+	return forward.Line{Seq: seq, ID: id, Part: "none", Text: text, Digest: sha256.Sum256(text)}
+}
+
+// decided returns a line with a decision. more makes texts different.
+func decided(seq int64, id, decision, more string) forward.Line {
+	text := fmt.Appendf(nil, `{"id":%q,"decision":%q,"error":%q}`, id, decision, more)
+	return forward.Line{Seq: seq, ID: id, Part: decision, Text: text, Digest: sha256.Sum256(text)}
 }
 
 func at(l forward.Line) forward.Position { return forward.Position{Seq: l.Seq, Digest: l.Digest} }
@@ -39,11 +46,11 @@ func openStream(t *testing.T, n *stream) *backend.Target {
 	return target
 }
 
-// bodies returns the messages of a stream.
-func bodies(t *testing.T, n *stream) (all []string) {
+// bodies returns the messages of a stream with these subjects; none = all.
+func bodies(t *testing.T, n *stream, subjects ...string) (all []string) {
 	t.Helper()
 	js := n.client(t)
-	consumer, err := js.OrderedConsumer(t.Context(), backend.DefaultStream, jetstream.OrderedConsumerConfig{})
+	consumer, err := js.OrderedConsumer(t.Context(), backend.DefaultStream, jetstream.OrderedConsumerConfig{FilterSubjects: subjects})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,6 +113,50 @@ func TestStream(t *testing.T) {
 		n.kill()
 		if err := target.Send(t.Context(), at(second[3]), []forward.Line{line(5, "e")}, 0); err == nil {
 			t.Error("a server that was killed stores lines")
+		}
+	}
+}
+
+// TestStreamDecisions: a firing has a message for each of its decisions, in one batch and in several, and also if
+// lines are sent again.
+func TestStreamDecisions(t *testing.T) {
+	t.Parallel()
+	hostile := "a\r\nGrapnel-Seq: 9 %/" + strings.Repeat("ä", 8<<10)
+	lines := []forward.Line{decided(1, "a", "none", ""), decided(2, "a", "block", ""), decided(3, hostile, "none", ""), decided(4, hostile, "block", ""), decided(5, "a-none", "block", "")}
+	again := []forward.Line{lines[0], decided(2, "a", "block", "again"), lines[2], decided(4, hostile, "block", "again"), lines[4], decided(6, "a", "ask", ""), decided(7, "b", "none", "")}
+	for size := 1; size <= len(lines); size++ {
+		for _, batches := range []bool{true, false} {
+			n := startNATS(t, "")
+			if _, err := backend.Setup(t.Context(), backend.Options{URL: n.url()}, 0); err != nil {
+				t.Fatal(err)
+			}
+			editStream(t, n, func(c *jetstream.StreamConfig) { c.AllowAtomicPublish = batches })
+			target, from := openStream(t, n), forward.Position{}
+			send := func(list []forward.Line) {
+				for batch := range slices.Chunk(list, size) {
+					if err := target.Send(t.Context(), from, batch, 0); err != nil {
+						t.Fatal(err)
+					}
+					from = at(batch[len(batch)-1])
+				}
+			}
+			send(lines)
+			target = openStream(t, n)
+			if p, err := target.Position(t.Context()); err != nil || p != from {
+				t.Errorf("the position is %v, %v, want %v", p, err, from)
+			}
+			if err := target.Rewind(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			send(again)
+			var want []string
+			for _, l := range append(slices.Clone(lines), again[5:]...) {
+				want = append(want, string(l.Text))
+			}
+			if diff := cmp.Diff(want, bodies(t, n)); diff != "" {
+				t.Errorf("batches of %d (-want +got):\n%s", size, diff)
+			}
+			n.kill()
 		}
 	}
 }

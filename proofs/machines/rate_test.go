@@ -110,7 +110,7 @@ func sendSingly(ctx context.Context, dial func(string) (forward.Target, error), 
 	from, err := target.Position(ctx)
 	for i := 0; i < count && err == nil; i++ {
 		text := record(machine, i)
-		l := forward.Line{Seq: int64(i + 1), ID: fmt.Sprint(i), Text: text, Digest: sha256.Sum256(text)}
+		l := forward.Line{Seq: int64(i + 1), ID: fmt.Sprint(i), Part: "none", Text: text, Digest: sha256.Sum256(text)}
 		err = target.Send(ctx, from, []forward.Line{l}, 0)
 		from = at(l)
 	}
@@ -177,10 +177,10 @@ func copyLines(t *testing.T, s *postgrestest.Server, lines []string) time.Durati
 		if err := json.Unmarshal([]byte(line), &e.Entry); err != nil {
 			t.Fatal(err)
 		}
-		rows[i] = []any{e.Machine, int64(i), "", e.ID, e.Time, e.Agent, e.Session, string(e.Event), e.Tool, e.Decision.String(), e.Host, e.User, e.PolicyDigest, e.MS, line}
+		rows[i] = []any{e.Machine, int64(i), e.ID, e.Decision.String(), e.Time, e.Agent, e.Session, string(e.Event), e.Tool, e.Decision.String(), e.Host, e.User, e.PolicyDigest, e.MS, false, line}
 	}
 	begun := time.Now()
-	_, err := conn.CopyFrom(t.Context(), pgx.Identifier{"grapnel", "record"}, []string{"machine", "seq", "late_key", "id", "time", "agent", "session", "event", "tool", "decision", "host", "user", "policy_digest", "ms", "record"}, pgx.CopyFromRows(rows))
+	_, err := conn.CopyFrom(t.Context(), pgx.Identifier{"grapnel", "record"}, []string{"machine", "seq", "id", "part", "time", "agent", "session", "event", "tool", "decision", "host", "user", "policy_digest", "ms", "late", "record"}, pgx.CopyFromRows(rows))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,8 +19,8 @@ CREATE TABLE grapnel.record (
 	num        bigint      GENERATED ALWAYS AS IDENTITY,
 	machine    text        COLLATE "C" NOT NULL,
 	seq        bigint      NOT NULL, -- the row in the log of the machine
-	late_key   text        COLLATE "C" NOT NULL, -- the digest of a late line; empty for a Record
 	id         text        COLLATE "C" NOT NULL,
+	part       text        COLLATE "C" NOT NULL, -- tells the lines of a firing apart: the decision of a Record, the digest of a late line
 	time       timestamptz NOT NULL,
 	agent      text,
 	session    text        COLLATE "C",
@@ -41,8 +41,9 @@ CREATE TABLE grapnel.record (
 	tokens_in  bigint,
 	tokens_out bigint,
 	ms         double precision,
+	late       boolean     NOT NULL,
 	record     jsonb       NOT NULL,
-	PRIMARY KEY (machine, id, late_key, time)
+	PRIMARY KEY (machine, id, part, time) -- a table with partitions by time needs the time
 ) PARTITION BY RANGE (time);
 CREATE INDEX record_num ON grapnel.record (num);
 CREATE INDEX record_machine ON grapnel.record (machine, num);
@@ -102,8 +103,8 @@ SET search_path = pg_catalog, pg_temp AS $$
 $$;
 
 -- store stores lines and the position after them. The columns come from the lines themselves, except for
--- the machine. Its errors: GR001, another role writes for the machine; GR002, the position is another one.
-CREATE FUNCTION grapnel.store(of_machine text, from_seq bigint, from_digest bytea, seqs bigint[], late_keys text[], lines text[], last_digest bytea, more_missed bigint, more_repaired bigint)
+-- the machine and the part. Its errors: GR001, another role writes for the machine; GR002, the position is another one.
+CREATE FUNCTION grapnel.store(of_machine text, from_seq bigint, from_digest bytea, seqs bigint[], parts text[], lines text[], last_digest bytea, more_missed bigint, more_repaired bigint)
 RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
 	docs jsonb[] := lines::jsonb[];
@@ -119,12 +120,12 @@ BEGIN
 		RAISE EXCEPTION 'machine % is at row %', of_machine, m.seq USING ERRCODE = 'GR002';
 	END IF;
 	PERFORM grapnel.prepare(day) FROM (SELECT DISTINCT ((d->>'time')::timestamptz AT TIME ZONE 'UTC')::date FROM unnest(docs) d) days(day);
-	INSERT INTO grapnel.record (machine, seq, late_key, id, time, agent, session, event, tool, decision, would, halt, error, host, "user",
-		policy_digest, policy_revision, approval, call_digest, provenance, gateway, tokens_in, tokens_out, ms, record)
-	SELECT of_machine, l.seq, l.late_key, d->>'id', (d->>'time')::timestamptz, d->>'agent', d->>'session', d->>'event', d->>'tool', d->>'decision', d->>'would',
+	INSERT INTO grapnel.record (machine, seq, id, part, time, agent, session, event, tool, decision, would, halt, error, host, "user",
+		policy_digest, policy_revision, approval, call_digest, provenance, gateway, tokens_in, tokens_out, ms, late, record)
+	SELECT of_machine, l.seq, d->>'id', l.part, (d->>'time')::timestamptz, d->>'agent', d->>'session', d->>'event', d->>'tool', d->>'decision', d->>'would',
 		d->>'halt', d->>'error', d->>'host', d->>'user', d->>'policy_digest', d->>'policy_revision', d->>'approval', d->>'call_digest', d->>'provenance', d->>'gateway',
-		(d->>'tokens_in')::bigint, (d->>'tokens_out')::bigint, (d->>'ms')::double precision, d
-	FROM unnest(seqs, late_keys, docs) AS l(seq, late_key, d)
+		(d->>'tokens_in')::bigint, (d->>'tokens_out')::bigint, (d->>'ms')::double precision, coalesce(d->'late' = 'true', false), d
+	FROM unnest(seqs, parts, docs) AS l(seq, part, d)
 	ON CONFLICT DO NOTHING;
 	UPDATE grapnel.machine SET seq = seqs[cardinality(seqs)], digest = last_digest, missed = missed + more_missed, repaired = repaired + more_repaired, last_seen = now(),
 		host = coalesce(newest->>'host', host), "user" = coalesce(newest->>'user', "user"),
@@ -135,7 +136,7 @@ END $$;
 -- The views for people. Later versions may add columns at the end.
 CREATE VIEW grapnel.records AS
 	SELECT num, time, machine, host, "user", agent, session, event, tool, decision, would, error, halt, policy_digest, policy_revision, approval,
-		tokens_in, tokens_out, ms, id, late_key <> '' AS late, record
+		tokens_in, tokens_out, ms, id, late, record
 	FROM grapnel.record;
 CREATE VIEW grapnel.hook_runs AS
 	SELECT r.num, r.time, r.machine, r.host, r.agent, r.event, r.id, h->>'name' AS hook, h->>'source' AS source, h->>'decision' AS decision, h->>'cause' AS cause,

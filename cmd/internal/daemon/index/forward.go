@@ -35,9 +35,30 @@ func (r *Reader) Lines(ctx context.Context, after int64, n int) (lines []forward
 		if err != nil {
 			return nil, err
 		}
-		lines = append(lines, forward.Line{Seq: line.At, ID: name.ID, Late: name.Digest != "", Digest: sha256.Sum256(line.Text), Text: text})
+		lines = append(lines, forward.Line{Seq: line.At, ID: name.ID, Part: name.Part(), Digest: sha256.Sum256(line.Text), Text: text})
 	}
 	return lines, cmp.Or(err, context.Cause(ctx))
+}
+
+// Keys returns the keys of the lines in the segment of a position, up to it, and in the segment before. No torn line
+// has the key of another line.
+func (r *Reader) Keys(ctx context.Context, upTo int64) (keys []string, err error) {
+	log, err := spool.OpenLog(r.Spool, time.Time{})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	number, _ := journal.At(upTo)
+	for line, err := range log.Raw(journal.Position(number-1, 0)) {
+		if err != nil || line.At > upTo || ctx.Err() != nil {
+			return keys, cmp.Or(err, context.Cause(ctx))
+		}
+		if line.Text != nil && line.Torn == nil {
+			name := line.Name()
+			keys = append(keys, (&forward.Line{ID: name.ID, Part: name.Part()}).Key())
+		}
+	}
+	return keys, nil
 }
 
 // forwardBytes is how many bytes of lines are read at once.

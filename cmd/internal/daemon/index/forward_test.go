@@ -2,10 +2,14 @@ package index
 
 import (
 	"crypto/sha256"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/grapnel-dev/grapnel/internal/journal"
 )
 
 // A forwarder gets each line of the journal in order, whatever the index has, before and after retention.
@@ -14,6 +18,9 @@ func TestForwardSource(t *testing.T) {
 	empty := begin(t).Open()
 	if lines, err := empty.Lines(t.Context(), 0, 10); err != nil || lines != nil {
 		t.Errorf("of an empty log: %v, %v", lines, err)
+	}
+	if keys, err := empty.Keys(t.Context(), 1<<40); err != nil || keys != nil {
+		t.Errorf("keys of an empty log: %v, %v", keys, err)
 	}
 	if n, oldest, err := empty.Behind(t.Context(), 0); n != 0 || !oldest.IsZero() || err != nil {
 		t.Errorf("behind an empty log: %d, %v, %v", n, oldest, err)
@@ -32,11 +39,14 @@ func TestForwardSource(t *testing.T) {
 		all := p.rows(Query{Oldest: true})
 		lines, err := r.Lines(ctx, all[7].Seq, 100)
 		if err != nil || len(lines) != 3 || lines[0].Seq != all[8].Seq || lines[0].ID != "008" || string(lines[0].Text) != string(lineOf(list[8])) ||
-			lines[0].Digest != sha256.Sum256(lineOf(list[8])) || lines[0].Late || !lines[2].Late {
+			lines[0].Digest != sha256.Sum256(lineOf(list[8])) || lines[0].Part != "block" || lines[2].Part != fmt.Sprintf("%x", lines[2].Digest[:16]) {
 			t.Errorf("after row 8: %+v, %v", lines, err)
 		}
 		if some, err := r.Lines(ctx, all[1].Seq, 3); err != nil || len(some) != 3 || some[2].Seq != all[4].Seq {
 			t.Errorf("three after row 2: %+v, %v", some, err)
+		}
+		if keys, err := r.Keys(ctx, all[9].Seq); err != nil || len(keys) != 10 || keys[9] != "009-block" {
+			t.Errorf("keys up to row 10: %q, %v", keys, err)
 		}
 		if h, found, err := r.DigestAt(ctx, all[8].Seq); err != nil || !found || h != lines[0].Digest {
 			t.Errorf("digest of row 9: %x, %v, %v", h, found, err)
@@ -63,6 +73,9 @@ func TestForwardSource(t *testing.T) {
 		p.put(at("x", 11), at("y", 12))
 		p.next()
 		p.put(at("z", 13))
+		if keys, err := r.Keys(ctx, journal.Position(3, 1<<20)); err != nil || !slices.Equal(keys, []string{"x-block", "y-block", "z-block"}) {
+			t.Errorf("keys of two segments: %q, %v", keys, err)
+		}
 		if n, err := r.RemovedAfter(ctx, 0); n != 0 || err != nil {
 			t.Errorf("removed before retention: %d, %v", n, err)
 		}

@@ -150,7 +150,29 @@ func TestAgain(t *testing.T) {
 			r := p.Open()
 			defer r.Close()
 			p.agree("again", r, Query{}, Query{Filter: spool.Filter{Decisions: []grapnel.Decision{grapnel.Ask}}})
+			p.sameLines()
 		})
+	}
+}
+
+// sameLines checks that the first line with each key for a forwarder is the line that readers show.
+func (p *place) sameLines() {
+	p.t.Helper()
+	lines, err := p.Open().Lines(p.t.Context(), 0, 100)
+	p.ok(err)
+	var first, shown []int64
+	keys := map[string]bool{}
+	for _, line := range lines {
+		if !keys[line.Key()] {
+			first = append(first, line.Seq)
+		}
+		keys[line.Key()] = true
+	}
+	for _, row := range p.rows(Query{Oldest: true}) {
+		shown = append(shown, row.Seq)
+	}
+	if diff := cmp.Diff(shown, first); diff != "" {
+		p.t.Errorf("rows that readers show, and that forwarders send (-want +got):\n%s", diff)
 	}
 }
 
@@ -169,6 +191,7 @@ func TestTwoDecisions(t *testing.T) {
 			p.put(e)
 		}
 		p.want(Query{Oldest: true}, "x", "x")
+		p.sameLines()
 		p.want(Query{Filter: spool.Filter{Decisions: []grapnel.Decision{grapnel.Block}}}, "x")
 		c, err := p.Count(t.Context(), time.Time{})
 		if got := c.Totals(); err != nil || got.Again != 0 {
