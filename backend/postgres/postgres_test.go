@@ -4,7 +4,9 @@ package postgres_test
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -238,6 +240,9 @@ func TestHostileLines(t *testing.T) {
 	t.Parallel()
 	s := world(t)
 	target := open(t, s, "alice", first)
+	random := make([]byte, 4000)
+	_, _ = rand.Read(random) // it never fails
+	letters := hex.EncodeToString(random)
 	deep := strings.Repeat("[", 9000) + strings.Repeat("]", 9000)
 	lines := []forward.Line{
 		line(1, "sql", `,"tool":"'); DROP TABLE grapnel.record; --","host":"$1 {1,2} \\ \" NULL"`),
@@ -255,6 +260,8 @@ func TestHostileLines(t *testing.T) {
 		line(13, "late", `,"late":true,"tool":1e999999999`),
 		line(14, "late", `,"late":"yes"`),
 		line(15, "late", `,"late":null,"tool":1e999999999`),
+		line(16, letters, ""),
+		line(17, letters+"b", ""),
 	}
 	for i := range lines[12:] {
 		lines[12+i].Part = fmt.Sprint(i)

@@ -169,8 +169,11 @@ func plain(line []byte) []byte {
 	return bytes.ToValidUTF8(line, []byte("\ufffd"))
 }
 
+// maxID is the length of an ID that fits into an index in any case.
+const maxID = 1000
+
 // notice returns a Record that says why the Record is missing. Its time is the time of the Record, or the
-// zero time of Unix if the database cannot hold that.
+// zero time of Unix if the database cannot hold that. A long ID is cut, and the digest of the line makes it unique.
 func notice(text []byte, line *forward.Line, why error) []byte {
 	var rec struct {
 		Time time.Time `json:"time"`
@@ -179,9 +182,13 @@ func notice(text []byte, line *forward.Line, why error) []byte {
 	if json.Unmarshal(text, &rec) != nil || rec.Time.Year() < 1 || rec.Time.Year() > 9999 {
 		rec.Time = time.Unix(0, 0)
 	}
+	id := line.ID
+	if len(id) > maxID {
+		id = fmt.Sprintf("%s-%x", id[:maxID/2], line.Digest)
+	}
 	out, _ := json.Marshal(map[string]any{ // a map of texts cannot fail
-		"id": line.ID, "time": rec.Time.UTC(), "agent": "", "session": "", "event": "native.grapnel.refused", "hooks": []string{}, "ms": 0, "late": rec.Late,
-		"error": "the database cannot hold this Record: " + why.Error() + ": see it on the machine with: grapnel log show " + line.ID,
+		"id": id, "time": rec.Time.UTC(), "agent": "", "session": "", "event": "native.grapnel.refused", "hooks": []string{}, "ms": 0, "late": rec.Late,
+		"error": "the database cannot hold this Record: " + why.Error() + ": see it on the machine with: grapnel log show " + line.ID[:min(len(line.ID), maxID/2)],
 	})
 	return plain(out)
 }
