@@ -55,7 +55,7 @@ func (l *Log) Refresh() error {
 func (l *Log) wrap() {
 	l.files = nil
 	for _, segment := range l.log.Segments() {
-		l.files = append(l.files, &LogFile{segment, l})
+		l.files = append(l.files, &LogFile{Segment: segment, log: l})
 	}
 }
 
@@ -121,6 +121,10 @@ type LogFile struct {
 	*journal.Segment
 
 	log *Log
+
+	// The line before the torn line that was decoded last: its end, and its time.
+	end  int64
+	last time.Time
 }
 
 // A Line is one line of a log.
@@ -182,25 +186,27 @@ func (f *LogFile) torn(line *Line, last time.Time) Entry {
 	return tornEntry(id, last, fmt.Sprintf("%s, byte %d: %v: %s", f.Name(), line.Begin, line.Torn, shown))
 }
 
-// before returns the time of the last Record before an offset. The first line has the time of the segment.
+// before returns the time of the last Record before an offset. The first line has the time of the segment. For
+// offsets in ascending order, it decodes each line once.
 func (f *LogFile) before(offset int64) time.Time {
-	last := f.Begun().UTC()
-	if last.IsZero() {
-		if ended, err := f.Ended(); err == nil {
-			last = ended.UTC()
+	if f.end == 0 || offset < f.end {
+		f.end, f.last = 0, f.Begun().UTC()
+		if ended, err := f.Ended(); f.last.IsZero() && err == nil {
+			f.last = ended.UTC()
 		}
 	}
-	if offset > f.HeaderLength()+2 {
-		for line, err := range f.Segment.Lines(0) {
+	if offset > f.HeaderLength()+2 && offset > f.end {
+		for line, err := range f.Segment.Lines(f.end) {
 			if err != nil || line.Begin >= offset {
 				break
 			}
 			if e, _, err := decode(line.Text); line.Torn == nil && err == nil {
-				last = e.Time
+				f.last = e.Time
 			}
+			f.end = line.End
 		}
 	}
-	return last
+	return f.last
 }
 
 // Parse decodes a line of the log, without its event.

@@ -208,7 +208,8 @@ func TestTornTime(t *testing.T) {
 	if ids, err := log.IDs(0); len(ids) != 3 || err != nil {
 		t.Errorf("IDs = %v, %v, want those of Records", ids, err)
 	}
-	for i := range lines {
+	for n := range 2 * len(lines) {
+		i := min(n, 2*len(lines)-1-n) // forward, and then backward
 		for line, err := range log.From(from[i]) {
 			if err != nil || line.Entry.ID != lines[i].Entry.ID || !line.Entry.Time.Equal(lines[i].Entry.Time) {
 				t.Errorf("line %d is %s at %v, and read alone %s at %v", i, lines[i].Entry.ID, lines[i].Entry.Time, line.Entry.ID, line.Entry.Time)

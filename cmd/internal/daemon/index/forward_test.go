@@ -1,9 +1,11 @@
 package index
 
 import (
+	"context"
 	"crypto/sha256"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +13,20 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/journal"
 )
+
+// A damaged part of a segment does not take so long that a forwarder gives up.
+func TestForwardTorn(t *testing.T) {
+	t.Parallel()
+	p := begin(t)
+	p.put(entries(5000)...)
+	p.raw("\n" + strings.Repeat("torn\n", 4000))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	lines, err := p.Open().Lines(ctx, 0, 10_000)
+	if err != nil || len(lines) != 9000 || !strings.Contains(string(lines[8999].Text), `"time":"`+epoch.Add(4999*time.Second).Format(time.RFC3339)) {
+		t.Errorf("%d lines, %v, want 9000", len(lines), err)
+	}
+}
 
 // A forwarder gets each line of the journal in order, whatever the index has, before and after retention.
 func TestForwardSource(t *testing.T) {
