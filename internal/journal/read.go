@@ -204,9 +204,6 @@ func (s *Segment) Size() (int64, error) {
 	return info.Size(), nil
 }
 
-// ReadAt reads bytes of the file.
-func (s *Segment) ReadAt(b []byte, at int64) (int, error) { return s.file.ReadAt(b, at) }
-
 // Flush waits until the content is on disk.
 func (s *Segment) Flush() error {
 	if err := files.Flush(s.file); err != nil && !errors.Is(err, os.ErrPermission) { // Windows requires a file that is open for writing
@@ -286,22 +283,6 @@ func read(text []byte, first bool) (line Line, ok bool) {
 		return Line{}, false
 	}
 	return Line{Text: object}, true
-}
-
-// Remove removes a segment from the directory. Only closed ones can be removed, and the caller must remove
-// the oldest first: a writer sees that its segment has ended by the next one.
-func (l *Log) Remove(s *Segment) error {
-	if !s.closed {
-		return fmt.Errorf("cannot remove %s: it is open", s.Name())
-	}
-	at, err := os.Lstat(segment(l.dir, s.Number))
-	if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(at, s.info) {
-		return nil // it was removed already
-	}
-	if err == nil {
-		err = os.Remove(segment(l.dir, s.Number))
-	}
-	return err
 }
 
 // After returns how many bytes of a log come after a position.
