@@ -224,19 +224,24 @@ type Line struct {
 // incomplete last line, because the rest may follow. A line that cannot be read is yielded with Torn set. The
 // last Line may have no Text, so that its End is the position that was read. An error ends the iteration.
 func (s *Segment) Lines(from int64) iter.Seq2[Line, error] {
+	return lines(s.Name(), io.NewSectionReader(s.file, from, 1<<62), from, s.closed)
+}
+
+// lines yields the lines of a segment. It reads from an offset to the end.
+func lines(name string, r io.Reader, from int64, closed bool) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
-		in := bufio.NewReaderSize(io.NewSectionReader(s.file, from, 1<<62), 64<<10)
+		in := bufio.NewReaderSize(r, 64<<10)
 		var text []byte
 		at, yielded := from, from
 		for last := false; !last; {
 			var err error
 			if text, err = piece(in, text[:0]); err != nil && !errors.Is(err, io.EOF) {
-				yield(Line{}, fmt.Errorf("cannot read %s: %w", s.Name(), err))
+				yield(Line{}, fmt.Errorf("cannot read %s: %w", name, err))
 				return
 			}
 			last = err != nil
 			line, ok := read(text, at == 0)
-			if ok && line.Torn != nil && last && !s.closed {
+			if ok && line.Torn != nil && last && !closed {
 				break
 			}
 			line.Begin, line.End = at, at+int64(len(text))

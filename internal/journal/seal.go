@@ -1,8 +1,6 @@
 package journal
 
 import (
-	"bufio"
-	"bytes"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -119,9 +117,9 @@ func sealedOf(dir string, c closed) (s *Sealed, err error) {
 		return nil, err
 	}
 	sum := sha256.New()
-	n, err := count(io.TeeReader(f, sum), true)
+	n, err := count(f.Name(), io.TeeReader(f, sum), true)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read %s: %w", f.Name(), err)
+		return nil, err
 	}
 	return &Sealed{
 		Segment: c.number, Key: h.key, Lines: n.lines, Torn: n.torn, Bytes: n.bytes,
@@ -153,35 +151,23 @@ func final(f *os.File) error {
 type counts struct {
 	lines, torn, bytes int64
 
-	firstTorn int64 // where the first torn line begins; -1 = no line is torn
+	firstTorn int64 // where the first torn line begins
 }
 
-// count reads a segment to its end and checks each line, like [Segment.Lines].
-func count(r io.Reader, closed bool) (n counts, err error) {
-	n.firstTorn = -1
-	in := bufio.NewReaderSize(r, 64<<10)
-	var text []byte
-	for last := false; !last; {
-		text, err = piece(in, text[:0])
-		if err != nil && !errors.Is(err, io.EOF) {
+// count reads a segment to its end. It does not count an incomplete last line of an open one, as [Segment.Lines].
+func count(name string, r io.Reader, closed bool) (n counts, err error) {
+	for line, err := range lines(name, r, 0, closed) {
+		if err != nil {
 			return n, err
 		}
-		last = err != nil
-		at := n.bytes
-		n.bytes += int64(len(text))
-		line := bytes.TrimRight(text, "\r\n")
-		if len(line) == 0 {
-			continue
-		}
-		_, err := opened(line)
+		n.bytes = line.End
 		switch {
-		case err == nil && at > 0:
-			n.lines++
-		case err != nil && (!last || closed): // the rest of the last line of an open segment may follow
-			n.torn++
-			if n.firstTorn < 0 {
-				n.firstTorn = at
+		case line.Torn != nil:
+			if n.torn++; n.torn == 1 {
+				n.firstTorn = line.Begin
 			}
+		case line.Text != nil:
+			n.lines++
 		}
 	}
 	return n, nil

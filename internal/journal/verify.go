@@ -381,15 +381,17 @@ func (p *part) read(ctx context.Context, i int) (err error) {
 	in := &prefixes{in: io.LimitReader(f, info.Size()), ctx: ctx, sum: sha256.New(), offsets: p.offsets()}
 	said := p.manifest.sealed(p.number)
 	if said == nil {
-		p.counts, err = count(in, i < len(p.numbers)-1)
+		p.counts, err = count(f.Name(), in, i < len(p.numbers)-1)
 	} else {
 		p.lines, p.torn = said.Lines, said.Torn
-		p.bytes, err = io.CopyBuffer(io.Discard, onlyReader{in}, make([]byte, min(256<<10, info.Size()+1)))
+		if _, err = io.CopyBuffer(io.Discard, onlyReader{in}, make([]byte, min(256<<10, info.Size()+1))); err != nil {
+			err = fmt.Errorf("cannot read %s: %w", f.Name(), err)
+		}
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", f.Name(), err)
+		return err
 	}
-	p.sum = in.sum.Sum(nil)
+	p.bytes, p.sum = in.at, in.sum.Sum(nil)
 	if said != nil && Hash(p.sum) != said.SHA256 {
 		if err := p.differs(f, said); err != nil {
 			return err
@@ -419,14 +421,14 @@ func (p *part) differs(f *os.File, said *Sealed) error {
 		p.find(0, "its header was changed, or it is another segment: the key is %q, and the manifest states %q", h.key, said.Key)
 		return nil
 	}
-	n, err := count(f, true)
+	n, err := count(f.Name(), f, true)
 	switch {
 	case err != nil:
 		return err
 	case p.bytes != said.Bytes:
-		p.find(max(0, n.firstTorn), "it has %d bytes and %d lines, and the manifest states %d bytes and %d lines", p.bytes, n.lines, said.Bytes, said.Lines)
+		p.find(n.firstTorn, "it has %d bytes and %d lines, and the manifest states %d bytes and %d lines", p.bytes, n.lines, said.Bytes, said.Lines)
 	default:
-		p.find(max(0, n.firstTorn), "its content was changed: the SHA-256 differs from the manifest")
+		p.find(n.firstTorn, "its content was changed: the SHA-256 differs from the manifest")
 	}
 	return nil
 }
