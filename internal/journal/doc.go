@@ -41,7 +41,7 @@
 // line. [Verify] compares the segments with the manifest and with heads.
 //
 //	n, err := journal.Seal(dir)
-//	head, err := journal.CurrentHead(dir) // store it elsewhere
+//	head, err := journal.ReadHead(dir) // store it elsewhere
 //	report, err := journal.Verify(ctx, dir, journal.VerifyOptions{Heads: []journal.Head{head}})
 //
 // The lines of the open segment behind the newest head are protected by their checksums alone, which show

@@ -9,9 +9,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/grapnel-dev/grapnel/internal/files"
 )
@@ -86,66 +86,71 @@ func ReadHead(dir string) (Head, error) {
 	return h, nil
 }
 
-// patience is how long CurrentHead waits for another process that seals.
-const patience = 5 * time.Second
-
-// CurrentHead seals the closed segments and returns the head of the log. It waits a few seconds for another
-// process that seals, then it returns [ErrBusy]. A missing log has the zero Head.
-func CurrentHead(dir string) (Head, error) {
-	for begun := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-		h, err := (&HeadKeeper{Dir: dir}).head()
-		if !errors.Is(err, ErrBusy) || time.Since(begun) > patience {
-			return h, err
-		}
-	}
-}
-
 // A HeadKeeper saves the head of a log again and again, and reads only what is new. It is not safe for
 // concurrent use, but several processes can have one each.
 type HeadKeeper struct {
 	Dir string
 
-	number   int
-	file     fs.FileInfo // of segment number
-	offset   int64
-	sum      hash.Hash   // of the first offset bytes
-	manifest fs.FileInfo // when it was read; nil = never
-	line     Hash        // its newest line
-	current  Head
-	saved    Head
-	checked  bool // the file with the head that another process saved
+	number  int         // of the first segment that is not sealed; 0 = unknown
+	file    fs.FileInfo // of it, when it was read
+	offset  int64
+	sum     hash.Hash // of the first offset bytes
+	saved   Head
+	checked bool // the file with the head that another process saved
 }
 
 // Save seals closed segments, and replaces the saved head if the log has new bytes. It flushes the bytes first,
 // so that the saved head names nothing that a power cut takes away. Call it again after an error, for example
 // [ErrBusy]. If the log does not match the head that was saved before, Save keeps that head, because it is
 // evidence, and returns an error: the way out is to read the report of Verify and to remove the file.
-func (k *HeadKeeper) Save() (Head, error) {
-	h, err := k.head()
-	if err != nil || h == k.saved {
-		return h, err
-	}
-	lock, err := lockManifest(k.Dir)
-	if err != nil {
-		return h, fmt.Errorf("cannot save the head: %w", err)
-	}
-	return h, errors.Join(k.write(h), lock.Close())
-}
-
-// write replaces the saved head. The caller has the lock of the manifest.
-func (k *HeadKeeper) write(h Head) error {
-	if h == k.saved {
+func (k *HeadKeeper) Save() error {
+	if k.unchanged() {
 		return nil
 	}
+	numbers, err := Numbers(k.Dir)
+	if len(numbers) == 0 || err != nil {
+		return err
+	}
+	l, err := openLedger(k.Dir)
+	if err == nil {
+		if _, err = l.seal(); err == nil || errors.Is(err, ErrBusy) {
+			err = k.save(l.Manifest)
+		}
+		err = errors.Join(err, l.close())
+	}
+	if err != nil {
+		return fmt.Errorf("cannot save the head: %w", err)
+	}
+	return nil
+}
+
+// unchanged reports whether the saved head covers all bytes. Who adds a line to the manifest saves the head itself.
+func (k *HeadKeeper) unchanged() bool {
+	if k.saved.Segment != k.number || k.number == 0 || files.Exists(segment(k.Dir, k.number+1)) {
+		return false
+	}
+	info, err := os.Lstat(segment(k.Dir, k.number))
+	return err == nil && os.SameFile(info, k.file) && info.Size() == k.offset
+}
+
+// save saves the head as of the lines of the manifest so far. The caller has its lock.
+func (k *HeadKeeper) save(m *Manifest) error {
+	if err := k.begin(m); k.number == 0 || err != nil {
+		return err
+	}
+	h, err := k.head(m.Last)
+	if err != nil || h == k.saved {
+		return err
+	}
 	if !k.checked {
-		if err := k.check(); err != nil {
+		if err := checkHead(k.Dir, m); err != nil {
 			return fmt.Errorf("cannot replace the saved head: %w", err)
 		}
 		k.checked = true
 	}
 	step("before the head")
 	if err := replaceHead(k.Dir, h); err != nil {
-		return fmt.Errorf("cannot save the head: %w", err)
+		return err
 	}
 	step("after the head")
 	k.saved = h
@@ -170,25 +175,18 @@ func replaceHead(dir string, h Head) error {
 	return os.Rename(f.Name(), filepath.Join(dir, headFile))
 }
 
-// check returns an error if the log does not match the saved head.
-func (k *HeadKeeper) check() error {
-	h, err := ReadHead(k.Dir)
-	if errors.Is(err, fs.ErrNotExist) {
+// checkHead returns an error if the log does not match the saved head.
+func checkHead(dir string, m *Manifest) error {
+	h, err := ReadHead(dir)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && h.Segment <= m.RemovedTo() {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	f, errFile := files.OpenRegular(segment(k.Dir, h.Segment), os.O_RDONLY)
-	m, err := ReadManifest(k.Dir) // after the file was opened, because retention states a removal before it removes it
-	if errFile != nil {
-		if err == nil && h.Segment > m.RemovedTo() {
-			err = errFile
-		}
+	f, err := files.OpenRegular(segment(dir, h.Segment), os.O_RDONLY)
+	if err != nil {
 		return err
-	}
-	if err != nil || h.Segment <= m.RemovedTo() {
-		return errors.Join(err, f.Close())
 	}
 	sum := sha256.New()
 	_, err = io.CopyN(sum, f, h.Offset)
@@ -216,94 +214,24 @@ func (m *Manifest) matches(h Head, sum []byte) bool {
 	return matched || headOf(h.Segment, h.Offset, line, sum) == h
 }
 
-// saveHead saves the head as of the statements so far.
-func (l *ledger) saveHead() error {
-	k := &HeadKeeper{Dir: l.dir}
-	if err := k.begin(l.Manifest); err != nil {
-		return err
-	}
-	h, err := k.next(true)
-	if err != nil || h.Segment == 0 {
-		return err
-	}
-	return k.write(h)
-}
-
-// head returns the head of the log.
-func (k *HeadKeeper) head() (Head, error) {
-	moved, err := k.refresh()
-	if err != nil {
-		return Head{}, fmt.Errorf("cannot compute the head of the journal: %w", err)
-	}
-	h, err := k.next(moved)
-	if err != nil {
-		return Head{}, fmt.Errorf("cannot compute the head of the journal: %w", err)
-	}
-	return h, nil
-}
-
-// refresh seals closed segments if there is one or if the manifest has changed, and begins with the first
-// segment that is not sealed.
-func (k *HeadKeeper) refresh() (moved bool, err error) {
-	info, err := os.Lstat(filepath.Join(k.Dir, manifestFile))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return false, err
-	}
-	same := k.manifest == nil && info == nil || k.manifest != nil && info != nil && os.SameFile(k.manifest, info) && k.manifest.Size() == info.Size()
-	if k.number > 0 && same && !files.Exists(segment(k.Dir, k.number+1)) {
-		return false, nil
-	}
-	if numbers, err := Numbers(k.Dir); len(numbers) == 0 || err != nil {
-		k.number = 0
-		return false, err
-	}
-	l, err := openLedger(k.Dir)
-	if errors.Is(err, ErrBusy) && k.number > 0 {
-		return false, nil // the segment and the line that are known give a head, too
-	}
-	if err != nil {
-		return false, err
-	}
-	defer func() { err = errors.Join(err, l.close()) }()
-	if _, err := l.seal(); err != nil && !errors.Is(err, ErrBusy) {
-		return false, err
-	}
-	if k.manifest, err = l.file.Stat(); err != nil {
-		return false, err
-	}
-	return true, k.begin(l.Manifest)
-}
-
 // begin finds the first segment that is not sealed. It keeps the sum if this is the segment that it knows.
 func (k *HeadKeeper) begin(m *Manifest) error {
-	k.line = m.Last
 	numbers, err := Numbers(k.Dir)
 	if err != nil {
 		return err
 	}
-	for _, n := range numbers {
-		if n <= m.sealedTo() {
-			continue
-		}
-		if n != k.number {
-			k.number, k.file, k.offset, k.sum = n, nil, 0, sha256.New()
-		}
-		return nil
+	i, _ := slices.BinarySearch(numbers, m.sealedTo()+1)
+	if i == len(numbers) {
+		k.number = 0
+	} else if numbers[i] != k.number {
+		k.number, k.file, k.offset, k.sum = numbers[i], nil, 0, sha256.New()
 	}
-	k.number = 0
 	return nil
 }
 
-// next reads and flushes the new bytes of the segment. moved means that the manifest may be new.
-func (k *HeadKeeper) next(moved bool) (h Head, err error) {
-	if k.number == 0 {
-		return Head{}, nil
-	}
+// head reads and flushes the new bytes of the segment. It returns the head after them and after a line of the manifest.
+func (k *HeadKeeper) head(line Hash) (h Head, err error) {
 	f, err := files.OpenRegular(segment(k.Dir, k.number), os.O_RDWR)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("%w: segment %d was removed", ErrBusy, k.number)
-		k.number = 0
-	}
 	if err != nil {
 		return h, err
 	}
@@ -311,25 +239,18 @@ func (k *HeadKeeper) next(moved bool) (h Head, err error) {
 	info, err := f.Stat()
 	switch {
 	case err != nil:
-		return h, err
 	case k.file == nil: // a flushed byte is safe only if the name of its file is
 		err = files.FlushDir(k.Dir)
 	case !os.SameFile(info, k.file) || info.Size() < k.offset:
 		err = fmt.Errorf("%s was replaced or cut", f.Name())
-	case info.Size() == k.offset && !moved:
-		return k.current, nil
+	}
+	if err == nil {
+		err = files.Flush(f)
 	}
 	if err != nil {
-		return h, err
-	}
-	if err := files.Flush(f); err != nil {
 		return h, err
 	}
 	n, err := io.Copy(k.sum, io.NewSectionReader(f, k.offset, info.Size()-k.offset))
 	k.file, k.offset = info, k.offset+n
-	if err != nil {
-		return h, err
-	}
-	k.current = headOf(k.number, k.offset, k.line, k.sum.Sum(nil))
-	return k.current, nil
+	return headOf(k.number, k.offset, line, k.sum.Sum(nil)), err
 }

@@ -44,10 +44,6 @@ func TestHeadStaysComparable(t *testing.T) {
 	for i := range 12 {
 		addMany(t, w, (i+1)%3)
 		saved := save(t, k)
-		current, err := journal.CurrentHead(w.Dir)
-		if err != nil || saved != current {
-			t.Fatalf("%v, %v: the kept head is %v", current, err, saved)
-		}
 		if r := sound(t, w.Dir, opts); r.Head != saved || r.Saved == nil || *r.Saved != saved {
 			t.Fatalf("Verify has head %v, saved %v, want %v", r.Head, r.Saved, saved)
 		}
@@ -127,7 +123,7 @@ func TestHeadIsKept(t *testing.T) {
 		"changed": bytes.Replace(data, []byte("id"), []byte("xy"), 1),
 	} {
 		write(t, file(w.Dir, 1), changed)
-		if _, err := (&journal.HeadKeeper{Dir: w.Dir}).Save(); err == nil || !strings.Contains(err.Error(), "does not match it") {
+		if err := (&journal.HeadKeeper{Dir: w.Dir}).Save(); err == nil || !strings.Contains(err.Error(), "does not match it") {
 			t.Errorf("%s: error %v", name, err)
 		}
 		if saved, err := journal.ReadHead(w.Dir); err != nil || saved != h {
@@ -138,7 +134,7 @@ func TestHeadIsKept(t *testing.T) {
 		}
 	}
 	write(t, file(w.Dir, 1), data[:len(data)-40])
-	if _, err := running.Save(); err == nil || !strings.Contains(err.Error(), "was replaced or cut") {
+	if err := running.Save(); err == nil || !strings.Contains(err.Error(), "was replaced or cut") {
 		t.Errorf("error %v", err)
 	}
 	if err := os.Remove(filepath.Join(w.Dir, head)); err != nil {
@@ -174,11 +170,11 @@ func TestHeadOfNothing(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "journal")
 	k := &journal.HeadKeeper{Dir: dir}
-	if h, err := k.Save(); err != nil || h != (journal.Head{}) {
-		t.Errorf("%v, %v", h, err)
+	if err := k.Save(); err != nil {
+		t.Error(err)
 	}
-	if h, err := journal.CurrentHead(dir); err != nil || h != (journal.Head{}) {
-		t.Errorf("%v, %v", h, err)
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("a log was made: %v", err)
 	}
 	add(t, &journal.Writer{Dir: dir}, "a")
 	if h := save(t, k); h.Segment != 1 || h.Offset == 0 {

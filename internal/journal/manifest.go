@@ -354,7 +354,7 @@ func (l *ledger) close() error {
 // if it was removed.
 func (l *ledger) state(s statement) error {
 	if len(l.statements) == 0 && !files.Exists(filepath.Join(l.dir, headFile)) {
-		if err := l.saveHead(); err != nil {
+		if err := (&HeadKeeper{Dir: l.dir}).save(l.Manifest); err != nil {
 			return err
 		}
 	}

@@ -251,7 +251,7 @@ func TestForgedRemoval(t *testing.T) {
 			if err := os.Remove(filepath.Join(w.Dir, head)); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := (&journal.HeadKeeper{Dir: w.Dir}).Save(); err != nil {
+			if err := (&journal.HeadKeeper{Dir: w.Dir}).Save(); err != nil {
 				t.Log(err)
 			}
 			got := verify(t, w.Dir, journal.VerifyOptions{Limits: policy})

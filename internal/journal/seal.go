@@ -41,7 +41,7 @@ func (l *ledger) ended() error {
 	if !l.changed {
 		return nil
 	}
-	return l.saveHead()
+	return (&HeadKeeper{Dir: l.dir}).save(l.Manifest)
 }
 
 // closed is a segment that has a successor, and when it was made.

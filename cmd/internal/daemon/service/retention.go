@@ -140,7 +140,7 @@ func (d *daemon) saveHead(ctx context.Context) error {
 	var reported string
 	save := func() {
 		text := ""
-		if _, err := keeper.Save(); err != nil && !errors.Is(err, journal.ErrBusy) {
+		if err := keeper.Save(); err != nil && !errors.Is(err, journal.ErrBusy) {
 			text = err.Error()
 		}
 		if text != "" && text != reported {
