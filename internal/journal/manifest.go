@@ -221,7 +221,7 @@ func (m *Manifest) sealed(number int) *Sealed {
 }
 
 // ReadManifest reads the manifest of a log. A missing one is empty. If a line was changed, the error is
-// [ErrManifest] and names the line, and the result has the lines before.
+// [ErrManifest] and names the line, and the result has the lines that can be used.
 func ReadManifest(dir string) (*Manifest, error) {
 	f, err := files.OpenRegular(filepath.Join(dir, manifestFile), os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -241,18 +241,12 @@ func readManifest(f *os.File) (size int64, m *Manifest, err error) {
 	if err != nil {
 		return 0, nil, fmt.Errorf("cannot read the manifest of the journal: %w", err)
 	}
-	size = int64(bytes.LastIndexByte(data, '\n') + 1)
-	valid := size
 	m = parseManifest(data, func(line int, problem error) {
 		if err == nil {
 			err = fmt.Errorf("%w: %s:%d: %w", ErrManifest, f.Name(), line, problem)
-			valid = int64(startOf(data, line))
 		}
 	})
-	if err != nil {
-		m = parseManifest(data[:valid], func(int, error) {})
-	}
-	return size, m, err
+	return int64(bytes.LastIndexByte(data, '\n') + 1), m, err
 }
 
 // content reads a manifest in one go: if a reader looked for more later, it could read the rest of a torn line
@@ -268,15 +262,6 @@ func content(f *os.File) ([]byte, error) {
 		err = nil
 	}
 	return data[:n], err
-}
-
-// startOf returns where a line begins.
-func startOf(data []byte, line int) int {
-	at := 0
-	for range line - 1 {
-		at += bytes.IndexByte(data[at:], '\n') + 1
-	}
-	return at
 }
 
 // A ledger is the manifest, locked for one process that adds to it.

@@ -315,8 +315,8 @@ func TestDamagedManifest(t *testing.T) {
 			if got := string(read(t, path)); got != changed {
 				t.Errorf("the manifest was changed: %s", got)
 			}
-			if m, err := journal.ReadManifest(w.Dir); len(m.Segments) != 1 || err == nil {
-				t.Errorf("%v, %v; want the line before", m.Segments, err)
+			if _, err := journal.ReadManifest(w.Dir); !errors.Is(err, journal.ErrManifest) {
+				t.Errorf("error %v", err)
 			}
 			found(t, verify(t, w.Dir, journal.VerifyOptions{}), "manifest.jsonl, line 2: ")
 		})
