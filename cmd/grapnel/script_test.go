@@ -274,16 +274,14 @@ func checkRecords(fail func(string, ...any), dir string) {
 			return nil // as above
 		}
 		defer log.Close()
-		for _, f := range log.Files() {
-			for line, err := range f.Lines(0) {
-				var rec any
-				if err != nil || line.Torn != nil || json.Unmarshal(line.Text, &rec) != nil {
-					continue
-				}
-				checkedRecords.Add(1)
-				if err := schema.Validate(rec); err != nil {
-					fail("%s: %v\n%s", name, err, line.Text)
-				}
+		for line, err := range log.From(0) {
+			var rec any
+			if err != nil || line.Torn != nil || json.Unmarshal(line.Text, &rec) != nil {
+				continue
+			}
+			checkedRecords.Add(1)
+			if err := schema.Validate(rec); err != nil {
+				fail("%s: %v\n%s", name, err, line.Text)
 			}
 		}
 		return nil

@@ -47,6 +47,10 @@ func (l *Log) Close() error {
 // Segments returns the segments, the oldest first.
 func (l *Log) Segments() []*Segment { return l.segments }
 
+// Numbers returns the numbers of the segments in the directory, also of those that were left out because they
+// have only older lines.
+func (l *Log) Numbers() ([]int, error) { return Numbers(l.dir) }
+
 // Refresh finds the segments that exist now. A segment that was removed stays until the next call, so that
 // its last lines can be read.
 func (l *Log) Refresh() error {

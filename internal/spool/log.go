@@ -24,128 +24,46 @@ const (
 	maxShown = 4 << 10   // bytes of a torn line that are stored
 )
 
-// A Log is the log of a spool, for readers that copy its lines to another place. It does not block writers.
-type Log struct {
-	dir   string
-	log   *journal.Log
-	files []*LogFile
-}
+// A Log is the log of a spool. Readers must flush a segment before they take its lines to another place, as
+// [Log.Next] does: after a power cut, the segment must not end before a line that was taken.
+type Log struct{ *journal.Log }
 
 // OpenLog finds the segments of a log, and keeps them open until Close. A segment that has only Records from
 // before a time is left out; the zero time means all. A missing directory has none.
 func OpenLog(dir string, since time.Time) (*Log, error) {
 	log, err := journal.Open(filepath.Join(dir, JournalDir), since)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the log: %w", err)
+		return nil, err
 	}
-	l := &Log{dir: dir, log: log}
-	l.wrap()
-	return l, nil
+	return &Log{log}, nil
 }
-
-// Refresh finds the segments that exist now. A segment that was removed stays until the next call.
-func (l *Log) Refresh() error {
-	if err := l.log.Refresh(); err != nil {
-		return fmt.Errorf("cannot read the log: %w", err)
-	}
-	l.wrap()
-	return nil
-}
-
-func (l *Log) wrap() {
-	l.files = nil
-	for _, segment := range l.log.Segments() {
-		l.files = append(l.files, &LogFile{Segment: segment, log: l})
-	}
-}
-
-// Files returns the current segments, in the order in which they were written.
-func (l *Log) Files() []*LogFile { return l.files }
-
-// Numbers returns the numbers of the segments in the directory, also of those that were left out because they
-// have only older Records.
-func (l *Log) Numbers() ([]int, error) { return journal.Numbers(filepath.Join(l.dir, JournalDir)) }
-
-// After returns how many bytes of the log come after a position.
-func (l *Log) After(position int64) (int64, error) { return l.log.After(position) }
 
 // End returns the position after the newest line that is complete.
 func (l *Log) End() (position int64, err error) {
-	if len(l.files) == 0 {
+	segments := l.Segments()
+	if len(segments) == 0 {
 		return 0, nil
 	}
-	f := l.files[len(l.files)-1]
-	position = journal.Position(f.Number, 0)
-	for line, err := range f.Segment.Lines(0) {
+	newest := segments[len(segments)-1]
+	position = journal.Position(newest.Number, 0)
+	for line, err := range newest.Lines(0) {
 		if err != nil {
 			return 0, err
 		}
-		position = journal.Position(f.Number, line.End)
+		position = journal.Position(newest.Number, line.End)
 	}
 	return position, nil
 }
 
-// From yields the lines after a position, in the order of the log. An error about one segment does not end the
-// iteration.
-func (l *Log) From(position int64) iter.Seq2[Line, error] { return l.from(position, (*LogFile).Lines) }
-
-// Raw yields the same lines as From, without an Entry. See [Line.Decode].
-func (l *Log) Raw(position int64) iter.Seq2[Line, error] { return l.from(position, (*LogFile).raw) }
-
-func (l *Log) from(position int64, lines func(*LogFile, int64) iter.Seq2[Line, error]) iter.Seq2[Line, error] {
-	number, offset := journal.At(position)
+// From yields the lines after a position, in the order of the log, as [journal.Segment.Lines] does. A line that
+// holds no Record is torn, too. An error about one segment does not end the iteration.
+func (l *Log) From(position int64) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
-		for _, f := range l.files {
-			from := int64(0)
-			switch {
-			case f.Number < number:
-				continue
-			case f.Number == number:
-				from = offset
-			}
-			for line, err := range lines(f, from) {
-				if !yield(line, err) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// Close closes the segments.
-func (l *Log) Close() error { return l.log.Close() }
-
-// A LogFile is one segment of a Log. Readers must call Flush before they take lines to another place: after a
-// power cut, the segment must not end before a line that was taken.
-type LogFile struct {
-	*journal.Segment
-
-	log *Log
-
-	// The line before the torn line that was decoded last: its end, and its time.
-	end  int64
-	last time.Time
-}
-
-// A Line is one line of a log.
-type Line struct {
-	journal.Line
-
-	File  *LogFile // of the line; nil if it was read alone
-	At    int64    // position behind the line, see package journal
-	Entry Entry    // decoded line without its event; for a torn line, an Entry of kind Torn
-	input json.RawMessage
-}
-
-// Lines yields the lines from an offset on, as [journal.Segment.Lines] does. A line that holds no Record is
-// torn, too.
-func (f *LogFile) Lines(from int64) iter.Seq2[Line, error] {
-	return func(yield func(Line, error) bool) {
-		var last time.Time
-		for line, err := range f.raw(from) {
+		var before Line
+		for line, err := range l.Raw(position) {
 			if err == nil && line.Text != nil {
-				line.Decode(last)
-				last = line.Entry.Time
+				line.Decode(&before)
+				before = line
 			}
 			if !yield(line, err) {
 				return
@@ -154,59 +72,81 @@ func (f *LogFile) Lines(from int64) iter.Seq2[Line, error] {
 	}
 }
 
-func (f *LogFile) raw(from int64) iter.Seq2[Line, error] {
+// Raw yields the same lines as From, without an Entry. See [Line.Decode].
+func (l *Log) Raw(position int64) iter.Seq2[Line, error] {
+	number, offset := journal.At(position)
 	return func(yield func(Line, error) bool) {
-		for text, err := range f.Segment.Lines(from) {
-			if !yield(Line{Line: text, File: f, At: journal.Position(f.Number, text.End)}, err) {
-				return
+		for _, s := range l.Segments() {
+			from := int64(0)
+			switch {
+			case s.Number < number:
+				continue
+			case s.Number == number:
+				from = offset
+			}
+			for text, err := range s.Lines(from) {
+				if !yield(Line{Line: text, Segment: s, At: journal.Position(s.Number, text.End)}, err) {
+					return
+				}
 			}
 		}
 	}
 }
 
-// Decode decodes a line of [Log.Raw]. last is the time of the line before in its segment; zero = unknown.
-func (l *Line) Decode(last time.Time) {
+// A Line is one line of a log.
+type Line struct {
+	journal.Line
+
+	Segment *journal.Segment // of the line; nil if it was read alone
+	At      int64            // position behind the line, see package journal
+	Entry   Entry            // decoded line without its event; for a torn line, an Entry of kind Torn
+	input   json.RawMessage
+}
+
+// Decode decodes a line of [Log.Raw]. before is the decoded line before it; nil = unknown, which takes longer if
+// this line is torn.
+func (l *Line) Decode(before *Line) {
 	if l.Torn == nil {
 		l.Entry, l.input, l.Torn = decode(l.Text)
 	}
 	if l.Torn != nil {
 		l.Torn = fmt.Errorf("%w: %w", ErrTorn, l.Torn)
-		l.Entry = l.File.torn(l, last)
+		if before != nil && before.Segment == l.Segment {
+			l.Entry = torn(l, before.Entry.Time)
+		} else {
+			l.Entry = torn(l, lastTime(l.Segment, l.Begin))
+		}
 	}
 }
 
 // torn returns the Entry for a torn line. It is always the same, so that a reader that finds the line in two
-// places recognizes it: last is the time of the line before, unless that was not read.
-func (f *LogFile) torn(line *Line, last time.Time) Entry {
-	if last.IsZero() {
-		last = f.before(line.Begin)
-	}
+// places recognizes it. last is the time of the Record before.
+func torn(line *Line, last time.Time) Entry {
+	s := line.Segment
 	shown := cutText(string(bytes.ToValidUTF8(line.Text, []byte("\uFFFD"))), maxShown, 0)
-	id := "torn-" + files.Digest(fmt.Appendf(nil, "%s %d", f.Key(), line.Begin))[:28]
-	return tornEntry(id, last, fmt.Sprintf("%s, byte %d: %v: %s", f.Name(), line.Begin, line.Torn, shown))
+	id := "torn-" + files.Digest(fmt.Appendf(nil, "%s %d", s.Key(), line.Begin))[:28]
+	return tornEntry(id, last, fmt.Sprintf("%s, byte %d: %v: %s", s.Name(), line.Begin, line.Torn, shown))
 }
 
-// before returns the time of the last Record before an offset. The first line has the time of the segment. For
-// offsets in ascending order, it decodes each line once.
-func (f *LogFile) before(offset int64) time.Time {
-	if f.end == 0 || offset < f.end {
-		f.end, f.last = 0, f.Begun().UTC()
-		if ended, err := f.Ended(); f.last.IsZero() && err == nil {
-			f.last = ended.UTC()
+// lastTime returns the time of the last Record before an offset. The first line has the time of the segment.
+func lastTime(s *journal.Segment, offset int64) time.Time {
+	last := s.Begun().UTC()
+	if last.IsZero() {
+		if ended, err := s.Ended(); err == nil {
+			last = ended.UTC()
 		}
 	}
-	if offset > f.HeaderLength()+2 && offset > f.end {
-		for line, err := range f.Segment.Lines(f.end) {
+	if offset > s.HeaderLength()+2 {
+		for line, err := range s.Lines(0) {
 			if err != nil || line.Begin >= offset {
 				break
 			}
 			if e, _, err := decode(line.Text); line.Torn == nil && err == nil {
-				f.last = e.Time
+				last = e.Time
 			}
-			f.end = line.End
 		}
 	}
-	return f.last
+	return last
 }
 
 // Parse decodes a line of the log, without its event.

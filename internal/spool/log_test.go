@@ -45,9 +45,8 @@ func TestTake(t *testing.T) {
 	if err := os.Remove(sideFile(dir, at)); err != nil {
 		t.Fatal(err)
 	}
-	f := only(t, dir)
 	got := map[string]Entry{}
-	for _, line := range lines(t, f) {
+	for _, line := range lines(t, dir) {
 		data, err := line.Whole(dir)
 		if err != nil {
 			t.Fatal(err)
@@ -92,31 +91,20 @@ func TestTakeTorn(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	putLines(t, dir, "\n"+strings.Repeat("\xff\"\\", maxShown)+"\n")
-	f := only(t, dir)
-	line := lines(t, f)[0]
+	line := lines(t, dir)[0]
 	data, err := line.Whole(dir)
 	if err != nil || !json.Valid(data) || len(data) > 8*maxShown {
 		t.Errorf("%d bytes, %v: %.200q", len(data), err, data)
 	}
-	again := lines(t, only(t, dir))[0]
+	again := lines(t, dir)[0]
 	if again.Entry.ID != line.Entry.ID {
 		t.Errorf("its ID is %q, and then %q", line.Entry.ID, again.Entry.ID)
 	}
 }
 
-// only returns the only segment of a log.
-func only(t testing.TB, dir string) *LogFile {
+func lines(t testing.TB, dir string) (lines []Line) {
 	t.Helper()
-	files := openLog(t, dir).Files()
-	if len(files) != 1 {
-		t.Fatalf("%d segments, want 1", len(files))
-	}
-	return files[0]
-}
-
-func lines(t testing.TB, f *LogFile) (lines []Line) {
-	t.Helper()
-	for line, err := range f.Lines(0) {
+	for line, err := range openLog(t, dir).From(0) {
 		if err != nil {
 			t.Fatal(err)
 		}

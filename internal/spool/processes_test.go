@@ -177,7 +177,7 @@ func TestManyProcesses(t *testing.T) {
 				}
 			}
 			wantAll(t, dir, processes, count)
-			if n := len(openLog(t, dir).Files()); (n > 2) != (name == "many files") {
+			if n := len(openLog(t, dir).Segments()); (n > 2) != (name == "many files") {
 				t.Errorf("%d segments", n)
 			}
 		})

@@ -62,27 +62,22 @@ func Read(dir string, filter Filter) iter.Seq2[Entry, error] {
 		}
 		defer log.Close()
 		for line, err := range log.From(0) {
-			if (err != nil || line.Text != nil) && !log.yield(&line, err, filter, yield) {
+			switch {
+			case err != nil:
+			case line.Text == nil || line.Torn == nil && !filter.Wants(&line.Entry):
+				continue
+			case line.Torn != nil:
+				line.Entry, err = Entry{}, fmt.Errorf("%s, byte %d: %w", line.Segment.Name(), line.Begin, line.Torn)
+			default:
+				if err := line.Event(dir); err != nil && !yield(Entry{}, fmt.Errorf("%s: %w", line.Segment.Name(), err)) {
+					return
+				}
+			}
+			if !yield(line.Entry, err) {
 				return
 			}
 		}
 	}
-}
-
-// yield yields a line as an Entry, if it is wanted.
-func (l *Log) yield(line *Line, err error, filter Filter, yield func(Entry, error) bool) bool {
-	switch {
-	case err != nil:
-		return yield(Entry{}, err)
-	case line.Torn != nil:
-		return yield(Entry{}, fmt.Errorf("%s, byte %d: %w", line.File.Name(), line.Begin, line.Torn))
-	case !filter.Wants(&line.Entry):
-		return true
-	}
-	if err := line.Event(l.dir); err != nil && !yield(Entry{}, fmt.Errorf("%s: %w", line.File.Name(), err)) {
-		return false
-	}
-	return yield(line.Entry, nil)
 }
 
 // IDs returns the IDs of the Records after a position of the log, sorted, each once, and none of torn lines. It

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
-	"time"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/journal"
@@ -31,13 +30,13 @@ type Batch struct {
 // lines are not decoded: see [Line.Decode] and [Line.Name].
 func (l *Log) Next(after Position, n, bytes int) (Batch, error) {
 	b := Batch{Position: after}
-	var flushed *LogFile
+	var flushed *journal.Segment
 	for line, err := range l.Raw(after.At) {
 		if err != nil {
 			return Batch{}, err
 		}
-		if flushed != line.File {
-			flushed = line.File
+		if flushed != line.Segment {
+			flushed = line.Segment
 			if err := flushed.Flush(); err != nil {
 				return Batch{}, err
 			}
@@ -78,7 +77,7 @@ func (l *Line) Name() Name {
 		if name, ok := l.plainName(); ok {
 			return name
 		}
-		l.Decode(time.Time{})
+		l.Decode(nil)
 	}
 	name := Name{ID: l.Entry.ID, Decision: l.Entry.Decision}
 	if l.Entry.Late {
@@ -118,10 +117,10 @@ func (l *Log) Has(p Position) (bool, error) {
 	if len(numbers) > 0 && number < numbers[0] {
 		return true, nil
 	}
-	for _, f := range l.files {
-		if f.Number == number {
-			size, err := f.Size()
-			return f.Key() == p.Key && size >= offset, err
+	for _, s := range l.Segments() {
+		if s.Number == number {
+			size, err := s.Size()
+			return s.Key() == p.Key && size >= offset, err
 		}
 	}
 	return slices.Contains(numbers, number), nil // segments with only older lines are not in the log, see OpenLog

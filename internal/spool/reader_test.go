@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"testing"
-	"time"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/journal"
@@ -44,7 +43,7 @@ func TestName(t *testing.T) {
 			continue
 		}
 		decoded := line
-		decoded.Decode(time.Time{})
+		decoded.Decode(nil)
 		if got, want := line.Name(), decoded.Name(); got != want {
 			t.Errorf("%s:\nthe name is %+v, and of the decoded line %+v", line.Text, got, want)
 		}

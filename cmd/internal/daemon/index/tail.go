@@ -76,7 +76,7 @@ func (t *tail) pass() error {
 		}
 		t.at, t.last = line.At, time.Now()
 		if t.unflushed == 0 {
-			t.unflushed = line.File.Number
+			t.unflushed = line.Segment.Number
 		}
 		if line.Text == nil {
 			continue
@@ -85,7 +85,7 @@ func (t *tail) pass() error {
 		if own && !t.live.any() {
 			continue // most lines: to decode them takes longer than all else here
 		}
-		line.Decode(time.Time{})
+		line.Decode(nil)
 		if !own && t.opts.Other != nil {
 			t.opts.Other(&line)
 		}
@@ -144,7 +144,7 @@ func (t *tail) look(ctx context.Context) error {
 // flush flushes the segments with lines that were not flushed. After a power cut, no reader must know lines
 // that the journal has lost.
 func (t *tail) flush() error {
-	for _, f := range t.log.Files() {
+	for _, f := range t.log.Segments() {
 		if t.unflushed > 0 && f.Number >= t.unflushed {
 			if err := f.Flush(); err != nil {
 				return err
@@ -161,7 +161,7 @@ func (t *tail) compare() error {
 	gone := map[int]string{} // what happened to a segment
 	sizes := map[int]int64{}
 	end := int64(0)
-	for _, f := range t.log.Files() {
+	for _, f := range t.log.Segments() {
 		size, err := f.Size()
 		if err != nil {
 			return err

@@ -109,17 +109,14 @@ func (u *update) next() (after int64, more bool, err error) {
 	if err != nil {
 		return 0, false, err
 	}
-	var last time.Time
+	var before *spool.Line
 	for i := range batch.Lines {
 		line := &batch.Lines[i]
-		if i > 0 && line.File != batch.Lines[i-1].File {
-			last = time.Time{}
-		}
-		line.Decode(last)
-		last = line.Entry.Time
+		line.Decode(before)
 		if err := u.add(line); err != nil {
 			return 0, false, err
 		}
+		before = line
 	}
 	return batch.At, batch.More, u.Run("UPDATE position SET seq = ?, key = ?", batch.At, batch.Key)
 }
