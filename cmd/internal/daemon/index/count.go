@@ -33,9 +33,7 @@ func (z *summarizer) add(r *Reader, line *spool.Line) {
 	}
 	z.last, z.oldest, z.newest = line.At, min(z.oldest, at), max(z.newest, at)
 	z.rows++
-	if r.countLine(z.counter, line) != nil {
-		z.counter.Unreadable()
-	}
+	r.count(z.counter, line)
 }
 
 // store stores the counts if there are enough, and begins again.
@@ -61,33 +59,26 @@ func (z *summarizer) resume(tx *database.Tx, r *Reader) error {
 	if _, err := tx.Row("SELECT coalesce((SELECT max(last) FROM summary), 0)", nil, &last); err != nil {
 		return err
 	}
-	return tx.Each("SELECT "+rowColumns+" FROM record r WHERE r.seq > ? ORDER BY r.seq", []any{last}, func(scan func(into ...any) error) error {
-		var row indexed
-		if err := row.scan(scan); err != nil {
+	rows, err := rowsOf(&tx.View, "r.seq > ? ORDER BY r.seq", last)
+	for i := range rows {
+		line, err := r.line(&rows[i])
+		switch {
+		case err == nil:
+			z.add(r, &line)
+		case !errors.Is(err, fs.ErrNotExist):
 			return err
 		}
-		line, err := r.line(&row)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err == nil {
-			z.add(r, &line)
-		}
-		return err
-	})
-}
-
-// countLine adds a line to a Counter.
-func (r *Reader) countLine(c *stats.Counter, line *spool.Line) error {
-	k, err := r.kept(*line)
-	if errors.Is(err, spool.ErrTorn) {
-		c.Unreadable()
-		return nil
-	}
-	if err == nil {
-		c.Add(&k.Entry, k.Event)
 	}
 	return err
+}
+
+// count adds a line to a Counter.
+func (r *Reader) count(c *stats.Counter, line *spool.Line) {
+	if line.Torn != nil {
+		c.Unreadable()
+		return
+	}
+	c.Add(&line.Entry, func() error { return line.Event(r.Spool) })
 }
 
 // Count counts the Records since a time; the zero time means all Records. It returns what it could
@@ -114,12 +105,11 @@ func (r *Reader) Count(ctx context.Context, since time.Time) (*stats.Counter, er
 		}
 	}
 	for line, err := range v.after(ctx) {
-		if err == nil {
-			err = v.countLine(c, &line)
-		}
 		if err != nil {
 			errs = append(errs, err)
+			continue
 		}
+		v.count(c, &line)
 	}
 	c.Again(v.seen.again)
 	return c, errors.Join(errs...)
@@ -177,24 +167,19 @@ func (v *view) countRows(ctx context.Context, c *stats.Counter, after, last, fro
 	var errs []error
 	for {
 		var rows []indexed
-		err := v.read(ctx, func(db *database.View) error {
-			return db.Each("SELECT "+rowColumns+" FROM record r WHERE r.seq > ? AND r.seq <= ? AND r.time >= ? ORDER BY r.seq LIMIT ?",
-				[]any{after, last, from, page}, func(scan func(into ...any) error) error {
-					var row indexed
-					err := row.scan(scan)
-					rows = append(rows, row)
-					return err
-				})
+		err := v.read(ctx, func(db *database.View) (err error) {
+			rows, err = rowsOf(db, "r.seq > ? AND r.seq <= ? AND r.time >= ? ORDER BY r.seq LIMIT ?", after, last, from, page)
+			return err
 		})
 		if err != nil {
 			return errors.Join(append(errs, err)...)
 		}
 		for i := range rows {
 			line, err := v.line(&rows[i])
-			if err == nil {
-				err = v.countLine(c, &line)
-			}
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			switch {
+			case err == nil:
+				v.count(c, &line)
+			case !errors.Is(err, fs.ErrNotExist):
 				errs = append(errs, err)
 			}
 		}

@@ -87,6 +87,9 @@ func (e tornError) Is(target error) bool { return target == spool.ErrTorn }
 // shown returns the part of a Query that Read and Follow use.
 func (q *Query) shown() Query { return Query{Filter: q.Filter, ID: q.ID, Text: q.Text} }
 
+// inTime is the order of Read. Sorting the rows does not need the lines.
+const inTime = "r.time, r.seq"
+
 // Read yields the Records of a log that match q, each once. It uses only the Filter, the ID and the Text of
 // q. What the index has comes in the order of time, and newer Records in the order of the journal. An error
 // concerns one line, or one of the two places, and does not end the iteration.
@@ -96,7 +99,7 @@ func (l Log) Read(ctx context.Context, q Query) iter.Seq2[Kept, error] {
 	return func(yield func(Kept, error) bool) {
 		v := l.Open().look(ctx, q.shown())
 		defer v.close()
-		for k, err := range merged(v.indexed(v.inTime(ctx)), v.fresh(ctx)) {
+		for k, err := range merged(v.indexed(v.first(ctx, inTime)), v.fresh(ctx)) {
 			if !yield(k, err) {
 				return
 			}
@@ -112,7 +115,7 @@ func (l Log) Follow(ctx context.Context, q Query) iter.Seq2[Kept, error] {
 	return func(yield func(Kept, error) bool) {
 		v := l.Open().look(ctx, q.shown())
 		defer v.close()
-		for k, err := range merged(v.indexed(v.inTime(ctx)), v.fresh(ctx)) {
+		for k, err := range merged(v.indexed(v.first(ctx, inTime)), v.fresh(ctx)) {
 			if !yield(k, err) {
 				return
 			}
@@ -303,16 +306,13 @@ func (v *view) fresh(ctx context.Context) iter.Seq2[Kept, error] {
 			}
 		}
 		v.errs = nil
-		for row, err := range v.after(ctx) {
-			switch {
-			case err != nil:
-				if !yield(Kept{}, err) {
-					return
-				}
-			default:
-				if k, err := v.kept(row); !yield(k, err) {
-					return
-				}
+		for line, err := range v.after(ctx) {
+			k := Kept{}
+			if err == nil {
+				k, err = v.kept(line)
+			}
+			if !yield(k, err) {
+				return
 			}
 		}
 	}

@@ -74,7 +74,7 @@ func (r *Reader) Records(ctx context.Context, q Query) iter.Seq2[Row, error] {
 			yield(Row{}, errors.Join(v.errs...))
 			return
 		}
-		first, err := v.firstPage(ctx)
+		first, err := v.first(ctx, q.nextPage())
 		switch {
 		case err != nil:
 			yield(Row{}, fmt.Errorf("cannot read the records: %w", err))
@@ -131,7 +131,7 @@ func (v *view) older(ctx context.Context, rows []indexed, give func(*spool.Line)
 			q.Before = last
 		}
 		var err error
-		if rows, err = v.page(ctx, &q, page); v.without(err) != nil {
+		if rows, err = v.rows(ctx, &q, q.nextPage()); v.without(err) != nil {
 			yield(Row{}, fmt.Errorf("cannot read the records: %w", err))
 			return false
 		}
@@ -155,13 +155,13 @@ func (v *view) past() Query {
 	return q
 }
 
-// firstPage reads the first rows of the index. If the index is damaged, the journal is read instead.
-func (v *view) firstPage(ctx context.Context) ([]indexed, error) {
+// first reads the first rows of the index in an order. If the index is damaged, the journal is read instead.
+func (v *view) first(ctx context.Context, order string) ([]indexed, error) {
 	if v.head == 0 {
 		return nil, nil
 	}
 	q := v.past()
-	rows, err := v.page(ctx, &q, page)
+	rows, err := v.rows(ctx, &q, order)
 	return rows, v.without(err)
 }
 
@@ -249,31 +249,38 @@ func (r *Reader) line(row *indexed) (spool.Line, error) {
 	return line, fmt.Errorf("cannot read record %s: %w", row.id, err)
 }
 
-const rowColumns = "r.seq, r.size, r.id, r.time, r.torn"
-
-func (row *indexed) scan(scan func(into ...any) error) error {
-	return scan(&row.seq, &row.size, &row.id, &row.time, &row.torn)
-}
-
-// page reads the next rows of a Query.
-func (v *view) page(ctx context.Context, q *Query, n int) (rows []indexed, err error) {
-	order := "DESC"
-	if q.Oldest {
-		order = "ASC"
-	}
+// rows returns the rows of the index that match a Query, in an order.
+func (v *view) rows(ctx context.Context, q *Query, order string) (rows []indexed, err error) {
 	err = v.read(ctx, func(db *database.View) error {
 		cond, args, err := v.where(db, q)
-		if err != nil {
-			return err
+		if err == nil {
+			rows, err = rowsOf(db, cond+" ORDER BY "+order, args...)
 		}
-		return db.Each("SELECT "+rowColumns+" FROM record r WHERE "+cond+" ORDER BY r.seq "+order+" LIMIT ?", append(args, n), func(scan func(into ...any) error) error {
-			var row indexed
-			err := row.scan(scan)
-			rows = append(rows, row)
-			return err
-		})
+		return err
 	})
 	return rows, err
+}
+
+// nextPage is the order of Records, for the next rows.
+func (q *Query) nextPage() string {
+	if q.Oldest {
+		return fmt.Sprintf("r.seq LIMIT %d", page)
+	}
+	return fmt.Sprintf("r.seq DESC LIMIT %d", page)
+}
+
+// rowsOf returns the rows r with a condition.
+func rowsOf(db *database.View, cond string, args ...any) (rows []indexed, err error) {
+	err = db.Each("SELECT r.seq, r.size, r.id, r.time, r.torn FROM record r WHERE "+cond, args, func(scan func(into ...any) error) error {
+		var row indexed
+		err := scan(&row.seq, &row.size, &row.id, &row.time, &row.torn)
+		rows = append(rows, row)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return rows, nil
 }
 
 // indexed yields rows of the index.
@@ -296,31 +303,6 @@ func (v *view) indexed(rows []indexed, err error) iter.Seq2[Kept, error] {
 			}
 		}
 	}
-}
-
-// inTime returns the matching rows up to head. Sorting them does not need the lines.
-func (v *view) inTime(ctx context.Context) (rows []indexed, err error) {
-	if v.head == 0 {
-		return nil, nil
-	}
-	q := v.q
-	q.Before = v.head + 1
-	err = v.read(ctx, func(db *database.View) error {
-		cond, args, err := v.where(db, &q)
-		if err != nil {
-			return err
-		}
-		return db.Each("SELECT "+rowColumns+" FROM record r WHERE "+cond+" ORDER BY r.time, r.seq", args, func(scan func(into ...any) error) error {
-			var row indexed
-			err := row.scan(scan)
-			rows = append(rows, row)
-			return err
-		})
-	})
-	if err = v.without(err); v.head == 0 {
-		rows = nil
-	}
-	return rows, err
 }
 
 // oftenRuns is the number of runs of a hook from which it is faster to check each Record for the

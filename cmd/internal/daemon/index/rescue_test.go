@@ -157,8 +157,8 @@ func TestIndexGoneForIDs(t *testing.T) {
 	if short := ids.Short(t.Context(), "199"); short != "199" {
 		t.Errorf("Short = %s", short)
 	}
-	if rows, err := v.inTime(t.Context()); err != nil || rows != nil || v.head != 0 || v.done != 0 {
-		t.Errorf("inTime = %d rows, %v, head %d", len(rows), err, v.head)
+	if rows, err := v.first(t.Context(), inTime); err != nil || rows != nil || v.head != 0 || v.done != 0 {
+		t.Errorf("first = %d rows, %v, head %d", len(rows), err, v.head)
 	}
 }
 
