@@ -87,17 +87,14 @@ func TestReadAndWrite(t *testing.T) {
 		t.Errorf("OpenReader of a missing database = %v", err)
 	}
 	o, created := options(dir), 0
-	o.Created = func(tx *database.Tx) error {
-		created++
-		return tx.Run("INSERT INTO word(text) VALUES ('first')")
-	}
+	o.Created = func() { created++ }
 	db := openTest(t, o)
 	other, err := database.OpenReader(options(dir))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	put(t, db, "a", "b")
+	put(t, db, "first", "a", "b")
 	if err := add(db, "c", "a"); err == nil {
 		t.Error("a word was stored twice")
 	}

@@ -31,9 +31,9 @@ type Options struct {
 	// be rebuilt. Without it, a damaged database is renamed, and another version is an error.
 	Discard bool
 
-	// Created is called in the transaction that creates the tables: when the database is new, and
-	// when a new one has replaced it. Nil = not called.
-	Created func(*Tx) error
+	// Created is called when the database is new, and when a new one has replaced it, before the tables are
+	// committed. It must not call the DB. Nil = not called.
+	Created func()
 
 	// Note is called with problems that the operator should know and that no caller gets as an
 	// error. It must not call the DB. Nil = not called.
@@ -62,27 +62,25 @@ const checkLimit = 32 << 20
 func (o *Options) file() string { return filepath.Join(o.Dir, o.Name+".db") }
 func (o *Options) lock() string { return filepath.Join(o.Dir, o.Name+".lock") }
 
-// clean returns the options with defaults.
-func (o Options) clean() (Options, error) {
+func (o *Options) check() error {
 	if !filepath.IsAbs(o.Dir) {
-		return o, fmt.Errorf("the directory %q is not an absolute path", o.Dir)
+		return fmt.Errorf("the directory %q is not an absolute path", o.Dir)
 	}
-	o.Dir = filepath.Clean(o.Dir)
-	if o.Created == nil {
-		o.Created = func(*Tx) error { return nil }
-	}
-	if o.Note == nil {
-		o.Note = func(error) {}
-	}
-	return o, nil
+	return nil
 }
 
 // Open opens a database for writing, or creates it. Only one process at a time can open it; for
 // others Open returns ErrLocked.
 func Open(o Options) (*DB, error) {
-	o, err := o.clean()
-	if err != nil {
+	if err := o.check(); err != nil {
 		return nil, err
+	}
+	o.Dir = filepath.Clean(o.Dir)
+	if o.Created == nil {
+		o.Created = func() {}
+	}
+	if o.Note == nil {
+		o.Note = func(error) {}
 	}
 	if err := files.PrivateDir(o.Dir); err != nil {
 		return nil, err
@@ -91,7 +89,7 @@ func Open(o Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &DB{Reader: &Reader{opts: o}, opts: o, lock: lock, turn: make(chan struct{}, 1)}
+	d := &DB{Reader: NewReader(o), lock: lock, turn: make(chan struct{}, 1)}
 	if err := d.attach(); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
@@ -255,13 +253,11 @@ func (s *session) prepare(o *Options) error {
 	if have != 0 || tables != 0 {
 		return checkVersion(o, have)
 	}
-	return s.transaction(context.Background(), func(tx *Tx) error {
+	return s.transaction(context.Background(), func(*Tx) error {
 		if err := s.exec(o.Schema); err != nil {
 			return err
 		}
-		if err := o.Created(tx); err != nil {
-			return err
-		}
+		o.Created()
 		return s.exec("PRAGMA user_version=" + strconv.Itoa(o.Version))
 	})
 }

@@ -59,7 +59,7 @@ func TestFilesChanged(t *testing.T) {
 			o, created := options(dir), 0
 			var noted notes.Notes
 			o.Note = noted.Add
-			o.Created = func(*database.Tx) error { created++; return nil }
+			o.Created = func() { created++ }
 			db := openTest(t, o)
 			put(t, db, "a")
 			closeTest(t, db)

@@ -23,15 +23,14 @@ type Reader struct {
 	info fs.FileInfo // of the open file
 }
 
+// NewReader returns a Reader of a database that may not exist yet.
+func NewReader(o Options) *Reader { return &Reader{opts: o} }
+
 // OpenReader opens a database for reading. It returns fs.ErrNotExist if the database does not exist or
 // is being created, and ErrVersion for another version than Options.Version.
 func OpenReader(o Options) (*Reader, error) {
-	o, err := o.clean()
-	if err != nil {
-		return nil, err
-	}
-	r := &Reader{opts: o}
-	err = r.Read(context.Background(), func(*View) error { return nil })
+	r := NewReader(o)
+	err := r.Read(context.Background(), func(*View) error { return nil })
 	if Broken(err) {
 		err = fmt.Errorf("%s: %w: the next start of the daemon creates a new database", o.file(), err)
 	}
@@ -61,6 +60,9 @@ func (r *Reader) close() error {
 func (r *Reader) open(ctx context.Context) (*sql.DB, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if err := r.opts.check(); err != nil {
+		return nil, err
+	}
 	info, err := os.Lstat(r.opts.file())
 	if err := errors.Join(err, regular(r.opts.file(), info)); err != nil {
 		return nil, err

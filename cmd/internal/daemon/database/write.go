@@ -17,7 +17,6 @@ import (
 // A DB writes to a database, and has all methods of a Reader. It is safe for concurrent use.
 type DB struct {
 	*Reader
-	opts Options
 	turn chan struct{} // holds an element while a goroutine writes; guards the fields up to the next empty line
 	lock *files.Lock   // nil = closed
 

@@ -74,10 +74,7 @@ func (l Log) Keep(opts *Options) (*Index, error) {
 	}
 	o := options(l.Index)
 	o.Note = x.opts.Note
-	o.Created = func(*database.Tx) error {
-		x.reached.Store(0)
-		return nil
-	}
+	o.Created = func() { x.reached.Store(0) }
 	var err error
 	if x.file, err = database.Open(o); err != nil {
 		return nil, fmt.Errorf("cannot open the index: %w", err)

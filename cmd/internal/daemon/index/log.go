@@ -9,7 +9,6 @@ import (
 	"iter"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/database"
@@ -27,28 +26,17 @@ type Log struct {
 type Reader struct {
 	Log
 	lines journal.Finder
+	db    *database.Reader
 	mend  func(context.Context, error) error // rebuilds a damaged index; nil = cannot
-
-	mu sync.Mutex
-	db *database.Reader // nil = there was no index
 }
 
 // Open returns a Reader. Nothing has to exist.
 func (l Log) Open() *Reader {
-	return &Reader{Log: l, lines: journal.Finder{Dir: filepath.Join(l.Spool, spool.JournalDir)}}
+	return &Reader{Log: l, lines: journal.Finder{Dir: filepath.Join(l.Spool, spool.JournalDir)}, db: database.NewReader(options(l.Index))}
 }
 
 // Close closes the files. The Reader can be used again.
-func (r *Reader) Close() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	err := r.lines.Close()
-	if r.db != nil {
-		err = errors.Join(err, r.db.Close())
-		r.db = nil
-	}
-	return err
-}
+func (r *Reader) Close() error { return errors.Join(r.lines.Close(), r.db.Close()) }
 
 // A Kept is an Entry of a Log. Its event is read only when Event is called.
 type Kept struct {
@@ -209,34 +197,12 @@ func (v *view) refresh() error {
 	return err
 }
 
-// reader returns the index; nil = there is no index.
-func (r *Reader) reader() (*database.Reader, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.db != nil {
-		return r.db, nil
-	}
-	db, err := database.OpenReader(options(r.Index))
-	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, database.ErrVersion), database.Broken(err):
-		return nil, nil // a daemon makes it again
-	case err != nil:
-		return nil, err
-	}
-	r.db = db
-	return db, nil
-}
-
 // read runs do in a read transaction of the index, if there is an index.
 func (r *Reader) read(ctx context.Context, do func(*database.View) error) error {
-	db, err := r.reader()
-	if err != nil || db == nil {
-		return err
-	}
-	err = db.Read(ctx, do)
+	err := r.db.Read(ctx, do)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, database.ErrVersion):
-		return nil // it was removed or replaced
+		return nil // a daemon makes it again
 	case database.Broken(err) && r.mend != nil:
 		return errors.Join(r.mend(ctx, err), errGone)
 	case database.Broken(err):

@@ -22,8 +22,6 @@ var (
 
 	// ErrNoTarget is the error of SwitchOn for an unknown target.
 	ErrNoTarget = errors.New("unknown target")
-
-	errLost = errors.New("the waiting deliveries are lost")
 )
 
 // Options are a Queue's settings. The zero value is the default, and nil is fine.
@@ -91,15 +89,14 @@ func Open(dir string, opts *Options) (_ *Queue, err error) {
 }
 
 // created counts the loss of an earlier database.
-func (q *Queue) created(*database.Tx) error {
+func (q *Queue) created() {
 	if !q.known {
-		return nil
+		return
 	}
 	q.mu.Lock()
 	q.condition.Lost++
 	q.mu.Unlock()
-	q.opts.Note(fmt.Errorf("%w: their database was removed, replaced or damaged, and is new now", errLost))
-	return nil
+	q.opts.Note(errors.New("the waiting deliveries are lost: their database was removed, replaced or damaged, and is new now"))
 }
 
 // Condition returns the state of the Queue.
