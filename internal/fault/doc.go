@@ -1,10 +1,9 @@
 // Package fault breaks programs on purpose, in builds with the tag "faults":
 //
-//	if fault.On {
-//		fault.At("serve: an answer is kept")
-//	}
+//	fault.At("serve: an answer is kept")
 //
-// In all other builds On is the constant false, so that release binaries contain no trace of it.
+// In all other builds At is empty and On is the constant false, so that release binaries contain no trace of it. The
+// name of a point must be a constant, or At be behind a look at On.
 // The environment sets the behavior of a build with faults:
 //
 //	GRAPNEL_FAULT_KILL=POINT[*N]     kill this process when it reaches a point for the Nth time

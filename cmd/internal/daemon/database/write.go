@@ -96,19 +96,22 @@ func (d *DB) commit(ctx context.Context, do func(*Tx) error) error {
 		if err := do(tx); err != nil {
 			return err
 		}
-		if fault.On {
-			fault.At(d.opts.Name + ": before the commit")
-		}
+		d.step("before the commit")
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	if fault.On {
-		fault.At(d.opts.Name + ": after the commit")
-	}
+	d.step("after the commit")
 	d.committed.Add(1)
 	return nil
+}
+
+// step marks a point at which tests kill the process.
+func (d *DB) step(name string) {
+	if fault.On {
+		fault.At(d.opts.Name + ": " + name)
+	}
 }
 
 // Flush waits until everything that was committed is on disk. Concurrent callers share one flush,
@@ -121,15 +124,11 @@ func (d *DB) Flush() error {
 		return nil // by a flush that began after the commit
 	}
 	have := d.committed.Load()
-	if fault.On {
-		fault.At(d.opts.Name + ": before the flush")
-	}
+	d.step("before the flush")
 	if err := d.flushLog(); err != nil {
 		return fmt.Errorf("cannot flush %s: %w", d.opts.file(), err)
 	}
-	if fault.On {
-		fault.At(d.opts.Name + ": after the flush")
-	}
+	d.step("after the flush")
 	d.flushed = have
 	return nil
 }

@@ -305,16 +305,12 @@ func (r *run) settle(now time.Time) bool {
 	}
 	ctx, cancel := context.WithTimeout(r.base, settleTime)
 	defer cancel()
-	if fault.On {
-		fault.At("deliver: before it is settled")
-	}
+	fault.At("deliver: before it is settled")
 	if err := r.d.queue.Settle(ctx, r.results); err != nil {
 		r.failed(now, err)
 		return false
 	}
-	if fault.On {
-		fault.At("deliver: settled")
-	}
+	fault.At("deliver: settled")
 	for _, result := range r.results {
 		delete(r.ours, result.ID)
 	}

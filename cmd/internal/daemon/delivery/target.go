@@ -44,9 +44,7 @@ type tried struct {
 func (d *Deliverer) try(ctx context.Context, l *lane, j Job, pass circuit.Pass, known func(tried)) tried {
 	begun := time.Now()
 	reply, err := d.send(ctx, &j, func(t policyfile.HTTP) { known(tried{lane: l, known: true, target: t}) })
-	if fault.On {
-		fault.At("deliver: told")
-	}
+	fault.At("deliver: told")
 	end := tried{lane: l, job: j, pass: pass}
 	if err != nil && ctx.Err() != nil {
 		end.result = untried(&j) // it is unknown whether the receiver got it: the next attempt counts

@@ -105,9 +105,7 @@ func (o *Options) answer(w http.ResponseWriter, r *http.Request) {
 		slow, q.Version = nil, o.protocol()
 	}
 	answer, err := o.reply(r.Context(), q, slow)
-	if fault.On {
-		fault.At("relay: before the reply")
-	}
+	fault.At("relay: before the reply")
 	_ = control.SetWriteDeadline(time.Now().Add(writeTime)) // net/http removes it after the reply
 	switch {
 	case err != nil:

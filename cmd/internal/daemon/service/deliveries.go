@@ -109,13 +109,9 @@ func (o openOutbox) Put(ctx context.Context, p spool.Pending, h policyfile.HTTP)
 	if err != nil {
 		return err
 	}
-	if fault.On {
-		fault.At("serve: before a notice is kept")
-	}
+	fault.At("serve: before a notice is kept")
 	err = o.queue.Put(ctx, job)
-	if fault.On {
-		fault.At("serve: a notice is kept")
-	}
+	fault.At("serve: a notice is kept")
 	return err
 }
 

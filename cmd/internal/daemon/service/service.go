@@ -97,9 +97,7 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("cannot listen: %w", err)
 	}
-	if fault.On {
-		fault.At("serve: listening")
-	}
+	fault.At("serve: listening")
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	if err := d.open(ctx); err != nil {
@@ -274,19 +272,13 @@ func (d *daemon) declinedFor(reason string) {
 // process is killed in between, the hook program answers the event again, and the notices have the
 // same IDs.
 func (d *daemon) keepAnswer(ctx context.Context, lines [][]byte, notices []hookcmd.Notice, sync bool) error {
-	if fault.On {
-		fault.At("serve: before an answer is kept")
-	}
+	fault.At("serve: before an answer is kept")
 	err := d.keepNotices(ctx, notices, sync)
-	if fault.On {
-		fault.At("serve: the notices of an answer are kept")
-	}
+	fault.At("serve: the notices of an answer are kept")
 	if err == nil && len(lines) > 0 {
 		err = d.append(lines, sync)
 	}
-	if fault.On {
-		fault.At("serve: an answer is kept")
-	}
+	fault.At("serve: an answer is kept")
 	return err
 }
 
