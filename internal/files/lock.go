@@ -15,7 +15,7 @@ const (
 	Exclusive
 )
 
-// ErrLocked is the error of [TryLock] if another process holds the lock.
+// ErrLocked is the error of [TryLock] and [OpenLock] if another process holds the lock.
 var ErrLocked = errors.New("locked by another process")
 
 // A Lock is a locked file. The lock ends with Close or with the process.
@@ -28,6 +28,19 @@ func TryLock(f *os.File, kind LockKind) (*Lock, error) {
 		return nil, err
 	}
 	return &Lock{f}, nil
+}
+
+// OpenLock opens or creates a file and locks it for a single holder, without waiting, or returns [ErrLocked].
+func OpenLock(name string) (*Lock, error) {
+	f, err := OpenRegular(name, os.O_RDWR|os.O_CREATE)
+	if err != nil {
+		return nil, err
+	}
+	l, err := TryLock(f, Exclusive)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return l, nil
 }
 
 // Unlock ends the lock. The file stays open.

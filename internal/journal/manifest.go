@@ -275,36 +275,22 @@ type ledger struct {
 	changed bool // a statement was added
 }
 
-// openLedger locks and reads the manifest. It cuts off what a killed process left. The error is [ErrBusy] or
-// [ErrManifest].
+// openLedger locks the manifest and the saved head, and reads the manifest. It removes what a killed process left of
+// both. The error is [ErrBusy] or [ErrManifest].
 func openLedger(dir string) (*ledger, error) {
-	lock, err := lockManifest(dir)
+	lock, err := files.OpenLock(filepath.Join(dir, lockFile))
+	if errors.Is(err, files.ErrLocked) {
+		err = ErrBusy
+	}
 	if err != nil {
 		return nil, err
 	}
+	_ = os.Remove(filepath.Join(dir, newHeadFile))
 	l := &ledger{dir: dir, lock: lock}
 	if err := l.read(); err != nil {
 		return nil, errors.Join(err, l.close())
 	}
 	return l, nil
-}
-
-// lockManifest locks the manifest and the saved head. It removes what a process left that was killed while it
-// saved the head.
-func lockManifest(dir string) (*files.Lock, error) {
-	f, err := files.OpenRegular(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE)
-	if err != nil {
-		return nil, err
-	}
-	lock, err := files.TryLock(f, files.Exclusive)
-	if err != nil {
-		if errors.Is(err, files.ErrLocked) {
-			err = ErrBusy
-		}
-		return nil, errors.Join(err, f.Close())
-	}
-	_ = os.Remove(filepath.Join(dir, newHeadFile))
-	return lock, nil
 }
 
 func (l *ledger) read() (err error) {

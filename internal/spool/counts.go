@@ -42,7 +42,7 @@ func (s *Spool) Count(owner, key string, change func(kept []byte) (now []byte, k
 	if err := files.PrivateDir(s.path(countsDir)); err != nil {
 		return err
 	}
-	lock, err := waitLock(s.path(countsLock), files.Exclusive, lockWait)
+	lock, err := waitLock(s.path(countsLock), lockWait)
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ func (s *Spool) Hold(key string, wait time.Duration) (*Held, error) {
 	err := files.PrivateDir(dir)
 	var f *files.Lock
 	if err == nil {
-		f, err = waitLock(filepath.Join(dir, files.Digest([]byte(key))[:2]), files.Exclusive, wait)
+		f, err = waitLock(filepath.Join(dir, files.Digest([]byte(key))[:2]), wait)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot lock an action that another process may be judging: %w", err)

@@ -76,7 +76,7 @@ func changeLosses(dir string, now time.Time, change func(*Losses)) error {
 	if err := files.PrivateDir(filepath.Join(dir, JournalDir)); err != nil {
 		return err
 	}
-	lock, err := waitLock(filepath.Join(dir, lossFile), files.Exclusive, lockWait)
+	lock, err := waitLock(filepath.Join(dir, lossFile), lockWait)
 	if err != nil {
 		return err
 	}

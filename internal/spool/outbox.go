@@ -214,7 +214,7 @@ func (s *Spool) drainAll(ctx context.Context, run func(ctx context.Context, p Pe
 		return nil
 	}
 	for {
-		lock, err := tryLock(s.path(drainLock), files.Exclusive)
+		lock, err := files.OpenLock(s.path(drainLock))
 		if errors.Is(err, files.ErrLocked) {
 			return nil
 		}
