@@ -19,7 +19,7 @@ import (
 // A Writer appends to the log of a directory. The zero values of its options are the defaults. It is safe
 // for concurrent use, also in many processes.
 type Writer struct {
-	Dir     string        // is created if it is missing
+	Dir     string        // is created if it is missing, and must be private, see [files.PrivateDir]
 	MaxSize int64         // bytes from which a segment gets a successor; 0 = 8 MiB
 	MaxAge  time.Duration // age from which a segment gets one; 0 = a day
 	Sync    bool          // flush each line to the disk
@@ -186,6 +186,9 @@ func (w *Writer) newest() (made bool, err error) {
 
 // find opens the newest segment. It makes the first one, and the next one if the newest has no header.
 func (w *Writer) find() (made bool, err error) {
+	if err := files.PrivateDir(w.Dir); err != nil {
+		return false, err
+	}
 	number := max(w.number, hint(w.Dir))
 	for range maxTries {
 		if number > 0 {
@@ -200,9 +203,6 @@ func (w *Writer) find() (made bool, err error) {
 			}
 		}
 		if number == 0 {
-			if err := files.PrivateDir(w.Dir); err != nil {
-				return made, err
-			}
 			numbers, err := Numbers(w.Dir)
 			if err != nil {
 				return made, err

@@ -14,9 +14,6 @@ import (
 
 // append writes one line to the log.
 func (s *Spool) append(line []byte) error {
-	if err := s.check(); err != nil {
-		return err
-	}
 	begun, err := s.records.Append(line)
 	if begun > 0 {
 		_ = ReserveLosses(s.dir) // without the file, the reply alone reports lost Records
@@ -29,26 +26,13 @@ func (s *Spool) append(line []byte) error {
 	return err
 }
 
-// check checks the directory of the journal, once.
-func (s *Spool) check() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.checked {
-		return nil
-	}
-	err := files.PrivateDir(s.path(JournalDir))
-	s.checked = err == nil
-	return err
-}
-
 // aside stores content in a side file and returns its name: the SHA-256 in hex. Equal contents
 // share a file.
 func (s *Spool) aside(content []byte) (string, error) {
-	if err := s.check(); err != nil {
-		return "", err
-	}
-	if err := files.PrivateDir(s.path(sideDir)); err != nil {
-		return "", err
+	for _, dir := range []string{JournalDir, sideDir} {
+		if err := files.PrivateDir(s.path(dir)); err != nil {
+			return "", err
+		}
 	}
 	sum := files.Digest(content)
 	name := sideFile(s.dir, sum)

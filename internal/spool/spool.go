@@ -106,12 +106,11 @@ type Spool struct {
 
 	records journal.Writer
 
-	mu      sync.Mutex
-	checked bool  // the directory is private
-	err     error // the first error
-	lost    int   // number of Records and calls of Run that were lost
-	queued  bool  // hooks wait for a drain
-	closed  bool  // a segment of the log was closed
+	mu     sync.Mutex
+	err    error // the first error
+	lost   int   // number of Records and calls of Run that were lost
+	queued bool  // hooks wait for a drain
+	closed bool  // a segment of the log was closed
 }
 
 // Open returns a Spool that stores its files in dir. It touches no file: the directory is created
