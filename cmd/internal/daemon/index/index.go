@@ -44,8 +44,7 @@ type Index struct {
 	// What follows is of the last commit of Run, and used only by Run.
 	committed int64 // the position; -1 = unknown
 	counts    summarizer
-	hooks     map[[2]string]int64 // numbers of hooks, by name and source
-	labels    map[string]int64    // numbers of labels; used only by Run
+	numbers   map[[3]string]int64 // of hooks and labels, by table and texts
 }
 
 // Options are the settings of an Index. Nil is fine.

@@ -65,7 +65,7 @@ func (u *update) begin() (more bool, err error) {
 		u.at = spool.Position{}
 	}
 	if u.at.At == 0 || u.at.At != u.x.committed { // it is another index
-		u.x.hooks, u.x.labels = map[[2]string]int64{}, map[string]int64{}
+		u.x.numbers = map[[3]string]int64{}
 		if err := u.x.counts.resume(u.Tx, u.x.Reader); err != nil {
 			return false, err
 		}
@@ -173,38 +173,32 @@ func (u *update) detail(line *spool.Line) error {
 }
 
 // hook returns the number of a hook.
-func (u *update) hook(name, source string) (num int64, err error) {
-	key := [2]string{name, source}
-	if num, known := u.x.hooks[key]; known {
-		return num, nil
-	}
-	if err := u.Run("INSERT INTO hook(name, source) VALUES (?,?) ON CONFLICT DO NOTHING", name, source); err != nil {
-		return 0, err
-	}
-	if _, err := u.Row("SELECT num FROM hook WHERE name = ? AND source = ?", []any{name, source}, &num); err != nil {
-		return 0, err
-	}
-	u.x.hooks[key] = num
-	return num, nil
+func (u *update) hook(name, source string) (int64, error) {
+	return u.number([3]string{"hook", name, source}, "INSERT INTO hook(name, source) VALUES (?,?) ON CONFLICT DO NOTHING", "SELECT num FROM hook WHERE name = ? AND source = ?", name, source)
 }
 
-// maxLabels is how many labels an Index remembers. A machine has few agents and events, and many sessions.
-const maxLabels = 4096
-
 // label returns the number of a label.
-func (u *update) label(text string) (num int64, err error) {
-	if num, known := u.x.labels[text]; known {
+func (u *update) label(text string) (int64, error) {
+	return u.number([3]string{"label", text}, "INSERT INTO label(text) VALUES (?) ON CONFLICT DO NOTHING", "SELECT num FROM label WHERE text = ?", text)
+}
+
+// maxNumbers is how many numbers an Index remembers. A machine has few agents, events and hooks, and many sessions.
+const maxNumbers = 4096
+
+// number returns the number that a table has for texts, which it adds if they are new.
+func (u *update) number(key [3]string, add, find string, texts ...any) (num int64, err error) {
+	if num, known := u.x.numbers[key]; known {
 		return num, nil
 	}
-	if err := u.Run("INSERT INTO label(text) VALUES (?) ON CONFLICT DO NOTHING", text); err != nil {
+	if err := u.Run(add, texts...); err != nil {
 		return 0, err
 	}
-	if _, err := u.Row("SELECT num FROM label WHERE text = ?", []any{text}, &num); err != nil {
+	if _, err := u.Row(find, texts, &num); err != nil {
 		return 0, err
 	}
-	if len(u.x.labels) >= maxLabels {
-		clear(u.x.labels)
+	if len(u.x.numbers) >= maxNumbers {
+		clear(u.x.numbers)
 	}
-	u.x.labels[text] = num
+	u.x.numbers[key] = num
 	return num, nil
 }
