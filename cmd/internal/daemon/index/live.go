@@ -3,7 +3,6 @@ package index
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 )
 
 // Live is a message to a subscriber: a Row, and how many earlier rows were dropped for it.
@@ -17,7 +16,6 @@ const waitingRows = 1024
 
 // hub passes rows to subscribers.
 type hub struct {
-	n      atomic.Int32
 	mu     sync.Mutex
 	subs   map[*sub]struct{}
 	closed bool
@@ -31,7 +29,7 @@ type sub struct {
 	rows    []*Row // shared with other subscriptions
 	dropped int
 	more    chan struct{}
-	end     chan struct{}
+	end     context.CancelFunc
 }
 
 // Subscribe returns a channel that receives rows in order after they were appended. Input is
@@ -50,16 +48,16 @@ func (h *hub) subscribe(ctx context.Context) <-chan Live {
 	if h.subs == nil {
 		h.subs = map[*sub]struct{}{}
 	}
-	q := &sub{more: make(chan struct{}, 1), end: make(chan struct{})}
+	ctx, end := context.WithCancel(ctx)
+	q := &sub{more: make(chan struct{}, 1), end: end}
 	h.subs[q] = struct{}{}
-	h.n.Add(1)
 	h.wait.Go(func() {
 		defer close(out)
+		defer end()
 		q.pass(ctx, out)
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		delete(h.subs, q)
-		h.n.Add(-1)
 	})
 	return out
 }
@@ -71,8 +69,6 @@ func (q *sub) pass(ctx context.Context, out chan<- Live) {
 		case <-q.more:
 		case <-ctx.Done():
 			return
-		case <-q.end:
-			return
 		}
 		for {
 			next, ok := q.take()
@@ -82,8 +78,6 @@ func (q *sub) pass(ctx context.Context, out chan<- Live) {
 			select {
 			case out <- next:
 			case <-ctx.Done():
-				return
-			case <-q.end:
 				return
 			}
 		}
@@ -103,7 +97,11 @@ func (q *sub) take() (Live, bool) {
 }
 
 // any reports whether there are subscribers.
-func (h *hub) any() bool { return h.n.Load() > 0 }
+func (h *hub) any() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.subs) > 0
+}
 
 // publish passes new rows to all subscribers.
 func (h *hub) publish(rows []Row) {
@@ -136,7 +134,7 @@ func (h *hub) close() {
 	h.mu.Lock()
 	h.closed = true
 	for q := range h.subs {
-		close(q.end)
+		q.end()
 	}
 	h.mu.Unlock()
 	h.wait.Wait()
