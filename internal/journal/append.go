@@ -33,6 +33,7 @@ type Writer struct {
 	number int         // of file, or of the segment to open next; 0 = unknown
 	begun  time.Time   // of file
 	named  bool        // the name of file is on disk
+	made   int         // number of the newest segment that this Writer made and has not reported; 0 = none
 }
 
 // MaxLine is the maximum length of a line in bytes. Longer ones are refused.
@@ -59,9 +60,9 @@ func (w *Writer) letGo() error {
 	return f.Close()
 }
 
-// Append appends one line: a JSON object without a line break. begun is the number of the segment that this call
-// made for it; 0 = none. After an error, nothing or a part was written, and readers never take a part for
-// a line.
+// Append appends one line: a JSON object without a line break. begun is the number of a segment that the Writer
+// has made since the last call; 0 = none. After an error, nothing or a part was written, and readers never take a
+// part for a line.
 func (w *Writer) Append(object []byte) (begun int, err error) { return w.AppendAll(w.Sync, object) }
 
 // AppendAll appends lines, one after the other. With sync, it flushes them to the disk. Callers that wait at
@@ -86,7 +87,8 @@ func (w *Writer) AppendAll(sync bool, objects ...[]byte) (begun int, err error) 
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.take(b)
-	b.begun, b.err = w.append(b.lines, b.sync)
+	b.err = w.append(b.lines, b.sync)
+	b.begun, w.made = w.made, 0
 	close(b.done)
 	return b.begun, b.err
 }
@@ -95,8 +97,7 @@ func (w *Writer) AppendAll(sync bool, objects ...[]byte) (begun int, err error) 
 func (w *Writer) Try() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	_, err := w.append([]byte{'\n'}, false)
-	return err
+	return w.append([]byte{'\n'}, false)
 }
 
 // A batch are the lines of callers that share a write.
@@ -134,24 +135,20 @@ func (w *Writer) take(b *batch) {
 }
 
 // append writes complete lines in one write.
-func (w *Writer) append(lines []byte, sync bool) (begun int, err error) {
+func (w *Writer) append(lines []byte, sync bool) error {
 	for range maxTries {
-		made, err := w.newest()
-		if made {
-			begun = w.number
-		}
-		if err != nil {
-			return begun, err
+		if err := w.newest(); err != nil {
+			return err
 		}
 		if done, err := w.write(lines, sync); done || err != nil {
-			return begun, err
+			return err
 		}
 		w.number++ // it has a successor, or was removed
 		if err := w.letGo(); err != nil {
-			return begun, err
+			return err
 		}
 	}
-	return begun, fmt.Errorf("cannot append to the journal: %d segments ended meanwhile", maxTries)
+	return fmt.Errorf("cannot append to the journal: %d segments ended meanwhile", maxTries)
 }
 
 // Next makes a successor of the newest segment, so that the newest is closed. If a process is writing, it
@@ -159,35 +156,35 @@ func (w *Writer) append(lines []byte, sync bool) (begun int, err error) {
 func (w *Writer) Next() (made bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if made, err := w.newest(); made || err != nil {
-		return made, err
+	w.made = 0
+	if err = w.newest(); err == nil && w.made == 0 {
+		err = w.next(0)
 	}
-	return w.next(0)
+	return w.made > 0, err
 }
 
 // newest opens the newest segment, unless it is open. If it is too large or too old, or does not exist,
 // it makes the next one.
-func (w *Writer) newest() (made bool, err error) {
+func (w *Writer) newest() error {
 	size := int64(0)
 	if w.file == nil {
-		if made, err = w.find(); err != nil {
-			return made, err
+		if err := w.find(); err != nil {
+			return err
 		}
 		size = w.info.Size()
 	} else if info, err := w.file.Stat(); err == nil {
 		size = info.Size()
 	}
 	if size < w.maxSize() && time.Since(w.begun) <= w.maxAge() {
-		return made, nil
+		return nil
 	}
-	next, err := w.next(size)
-	return made || next, err
+	return w.next(size)
 }
 
 // find opens the newest segment. It makes the first one, and the next one if the newest has no header.
-func (w *Writer) find() (made bool, err error) {
+func (w *Writer) find() error {
 	if err := files.PrivateDir(w.Dir); err != nil {
-		return false, err
+		return err
 	}
 	number := max(w.number, hint(w.Dir))
 	for range maxTries {
@@ -199,13 +196,13 @@ func (w *Writer) find() (made bool, err error) {
 			case errors.Is(err, fs.ErrNotExist):
 				number = 0 // it was removed, or the hint is old
 			default:
-				return made, err
+				return err
 			}
 		}
 		if number == 0 {
 			numbers, err := Numbers(w.Dir)
 			if err != nil {
-				return made, err
+				return err
 			}
 			if len(numbers) > 0 {
 				number = numbers[len(numbers)-1]
@@ -213,13 +210,11 @@ func (w *Writer) find() (made bool, err error) {
 			}
 			number = 1
 		}
-		err = w.create(number)
-		made = made || err == nil
-		if err != nil && !errors.Is(err, fs.ErrExist) {
-			return made, err
+		if err := w.create(number); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
 		}
 	}
-	return made, fmt.Errorf("cannot append to the journal: %d segments have no header", maxTries)
+	return fmt.Errorf("cannot append to the journal: %d segments have no header", maxTries)
 }
 
 // hintFile is a link to the newest segment, so that a new process need not read the directory. It may be
@@ -289,32 +284,30 @@ func (w *Writer) maxAge() time.Duration {
 
 // next makes the successor of the open segment and opens it. If other processes write, it does nothing:
 // a later call tries again. Above a quarter more than the maximum, it waits for a gap between writes.
-func (w *Writer) next(size int64) (made bool, err error) {
+func (w *Writer) next(size int64) error {
 	patience := time.Duration(0)
 	if size > w.maxSize()*5/4 {
 		patience = 2 * time.Millisecond
 	}
 	lock, err := w.lock(files.Exclusive, patience)
 	if errors.Is(err, files.ErrLocked) {
-		return false, nil
+		return nil
 	}
 	if err != nil {
-		return false, err
+		return err
 	}
-	err = w.create(w.number + 1)
-	made = err == nil
+	failed := w.create(w.number + 1)
 	if err := lock.Unlock(); err != nil {
-		return made, err
+		return err
 	}
-	if !made && !errors.Is(err, fs.ErrExist) {
-		return false, nil // a full disk: the open segment may have room for a line, and a later call tries again
+	if failed != nil && !errors.Is(failed, fs.ErrExist) {
+		return nil // a full disk: the open segment may have room for a line, and a later call tries again
 	}
 	w.number++
 	if err := w.letGo(); err != nil {
-		return made, err
+		return err
 	}
-	again, err := w.find()
-	return made || again, err
+	return w.find()
 }
 
 // create makes a segment with its header. It returns [fs.ErrExist] if the segment exists. Other processes do
@@ -331,6 +324,7 @@ func (w *Writer) create(number int) error {
 		_ = os.Remove(name) // a full disk would fill the directory with segments without a header
 	}
 	if err == nil {
+		w.made = number
 		link := filepath.Join(w.Dir, hintFile)
 		_ = os.Remove(link)
 		_ = os.Symlink(filepath.Base(name), link)
