@@ -145,16 +145,25 @@ func Retire(dir string, limits Limits, now time.Time) (removed []Removal, err er
 }
 
 // Due reports whether [Retire] has something to do at once: a closed segment is not sealed, or the limits are new.
-func Due(dir string, limits Limits) (bool, error) {
+// closed is when the newest closed segment was last written.
+func Due(dir string, limits Limits) (due bool, closed time.Time, err error) {
 	numbers, err := Numbers(dir)
 	if len(numbers) < 2 || err != nil {
-		return false, err
+		return false, closed, err
 	}
+	newest := numbers[len(numbers)-2]
 	m, err := ReadManifest(dir)
 	if err != nil {
-		return false, err
+		return false, closed, err
 	}
-	return m.sealedTo() < numbers[len(numbers)-2] || m.limits() != limits.OrDefault(), nil
+	info, err := os.Lstat(segment(dir, newest))
+	if errors.Is(err, fs.ErrNotExist) { // another process removes segments
+		return false, closed, nil
+	}
+	if err != nil {
+		return false, closed, err
+	}
+	return m.sealedTo() < newest || m.limits() != limits.OrDefault(), info.ModTime(), nil
 }
 
 func (l *ledger) retire(limits Limits, now time.Time) (removed []Removal, err error) {

@@ -48,7 +48,7 @@ const longPause = 30 * 24 * time.Hour
 func Retire(place local.Place, now time.Time) error {
 	set := place.Settings()
 	limits := LimitsOf(&set)
-	due, err := journal.Due(place.Journal(), limits)
+	due, closed, err := journal.Due(place.Journal(), limits)
 	if err != nil || !due {
 		return err
 	}
@@ -56,12 +56,9 @@ func Retire(place local.Place, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	newest, err := sp.Closed()
-	switch {
-	case err != nil:
-	case set.Records.Unknown || now.Sub(newest) > longPause:
+	if set.Records.Unknown || now.Sub(closed) > longPause {
 		err = sp.Seal()
-	default:
+	} else {
 		_, err = sp.Retire(limits, now)
 	}
 	if errors.Is(err, journal.ErrBusy) {

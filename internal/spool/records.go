@@ -73,19 +73,6 @@ func readAside(dir, sum string, v any) error {
 	return json.Unmarshal(content, v)
 }
 
-// Closed returns when the newest closed segment of the log was last written; zero = no segment is closed.
-func (s *Spool) Closed() (at time.Time, err error) {
-	log, err := journal.Open(s.path(JournalDir), time.Time{})
-	if err != nil {
-		return at, err
-	}
-	defer func() { err = errors.Join(err, log.Close()) }()
-	if list := log.Segments(); len(list) > 1 {
-		return list[len(list)-2].Ended()
-	}
-	return at, nil
-}
-
 // Seal seals the closed segments of the log, see [journal.Seal].
 func (s *Spool) Seal() error {
 	_, err := journal.Seal(s.path(JournalDir))
