@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -175,7 +176,7 @@ func (w *Writer) newest() error {
 	} else if info, err := w.file.Stat(); err == nil {
 		size = info.Size()
 	}
-	if size < w.maxSize() && time.Since(w.begun) <= w.maxAge() {
+	if size < w.maxSize() && time.Since(w.begun) <= cmp.Or(w.MaxAge, 24*time.Hour) {
 		return nil
 	}
 	return w.next(size)
@@ -268,19 +269,7 @@ func (w *Writer) flushName() error {
 	return err
 }
 
-func (w *Writer) maxSize() int64 {
-	if w.MaxSize > 0 {
-		return w.MaxSize
-	}
-	return fault.Less(int64(8 << 20))
-}
-
-func (w *Writer) maxAge() time.Duration {
-	if w.MaxAge > 0 {
-		return w.MaxAge
-	}
-	return 24 * time.Hour
-}
+func (w *Writer) maxSize() int64 { return cmp.Or(w.MaxSize, fault.Less(int64(8<<20))) }
 
 // next makes the successor of the open segment and opens it. If other processes write, it does nothing:
 // a later call tries again. Above a quarter more than the maximum, it waits for a gap between writes.
