@@ -117,7 +117,7 @@ func (q *Queue) Lease(ctx context.Context, now time.Time, lease time.Duration, n
 		if err := q.startLeases(c, now); err != nil {
 			return err
 		}
-		targets, err := liveTargets(c.Row, except)
+		targets, err := liveTargets(&c.View, except)
 		if err != nil {
 			return err
 		}
@@ -189,12 +189,12 @@ type due struct {
 
 // liveTargets returns the targets that are not off and have jobs that only wait for their time.
 // It reads one row per target, independent of the number of jobs.
-func liveTargets(row func(query string, args []any, into ...any) (bool, error), except []string) ([]due, error) {
+func liveTargets(v *database.View, except []string) ([]due, error) {
 	var targets []due
 	for last := ""; ; { // target names are never empty
 		var t due
 		var off bool
-		found, err := row(`SELECT target, due, target IN (SELECT target FROM off) FROM job INDEXED BY job_due
+		found, err := v.Row(`SELECT target, due, target IN (SELECT target FROM off) FROM job INDEXED BY job_due
 			WHERE state = 'waiting' AND ready = 1 AND target > ? ORDER BY target, due LIMIT 1`, []any{last}, &t.name, &t.due, &off)
 		if err != nil || !found {
 			return targets, err
@@ -275,7 +275,7 @@ func (c *change) settle(r *delivery.Result) error {
 func (q *Queue) NextDue(ctx context.Context) (time.Time, error) {
 	var next time.Time
 	err := q.Reader.db.Read(ctx, func(v *database.View) error {
-		targets, err := liveTargets(v.Row, nil)
+		targets, err := liveTargets(v, nil)
 		for _, t := range targets {
 			if at := time.Unix(0, t.due).UTC(); next.IsZero() || at.Before(next) {
 				next = at

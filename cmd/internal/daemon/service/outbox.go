@@ -52,7 +52,7 @@ func (o *Outbox) Put(ctx context.Context, p spool.Pending, h policyfile.HTTP) er
 // jobFor returns the delivery of a pending hook.
 func jobFor(p *spool.Pending, h *policyfile.HTTP) (delivery.Job, error) {
 	job := delivery.Job{
-		ID: p.ID, Target: h.FullName(), Hook: delivery.Hook{Name: p.Hook, Source: p.Source, File: p.File, Digest: p.Digest, Scope: p.Scope},
+		ID: p.ID, Target: h.FullName(), Hook: delivery.Hook(late.RefOf(p)),
 		Ordered: h.Ordered, Created: p.Time, State: delivery.Waiting,
 	}
 	if p.Event == nil {
