@@ -79,18 +79,8 @@ func (i *IDs) Short(ctx context.Context, id string) string {
 	if !known && at == len(i.fresh) { // a new event, while a log is followed
 		i.fresh = append(i.fresh, id)
 	}
-	near := []string{}
-	if at > 0 {
-		near = append(near, i.fresh[at-1])
-	}
-	for ; at < len(i.fresh); at++ {
-		if i.fresh[at] != id {
-			near = append(near, i.fresh[at])
-			break
-		}
-	}
 	length := minPrefix
-	for _, other := range append(near, stored...) {
+	for _, other := range append(around(i.fresh, id), stored...) {
 		length = max(length, common(id, other)+1)
 	}
 	return id[:min(length, len(id))]
@@ -107,18 +97,22 @@ func (i *IDs) neighbors(ctx context.Context, id string) ([]string, error) {
 		}
 		i.end = len(i.window) < idWindow
 	}
-	at, known := slices.BinarySearch(i.window, id)
-	var near []string
+	return around(i.window, id), nil
+}
+
+// around returns the IDs before and after an ID in a sorted list.
+func around(list []string, id string) (near []string) {
+	at, known := slices.BinarySearch(list, id)
 	if at > 0 {
-		near = append(near, i.window[at-1])
+		near = append(near, list[at-1])
 	}
 	if known {
 		at++
 	}
-	if at < len(i.window) {
-		near = append(near, i.window[at])
+	if at < len(list) {
+		near = append(near, list[at])
 	}
-	return near, nil
+	return near
 }
 
 // common returns the length of the common prefix of two IDs.
