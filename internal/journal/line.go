@@ -17,11 +17,7 @@ const sumLength = len(`,"crc":"`) + 8 + len(`"}`)
 // first use, as long as all else that a hook program does for a Record.
 func sum(b []byte) uint32 { return crc32.ChecksumIEEE(b) }
 
-// sealed returns an object with its checksum as the last member.
-func sealed(object []byte) []byte {
-	return appendSealed(make([]byte, 0, len(object)+sumLength), object)
-}
-
+// appendSealed appends an object with its checksum as the last member.
 func appendSealed(line, object []byte) []byte {
 	body := object[:len(object)-1]
 	return appendSum(append(line, body...), sum(body))
@@ -68,7 +64,7 @@ type header struct {
 // line returns the line. It is written and read without encoding/json, whose first use takes as long as
 // all else that a hook program does for a Record.
 func (h header) line() []byte {
-	return sealed(fmt.Appendf(nil, `{"journal":%d,"key":%q,"time":%q}`, h.version, h.key, h.time.UTC().Format(time.RFC3339Nano)))
+	return appendSealed(nil, fmt.Appendf(nil, `{"journal":%d,"key":%q,"time":%q}`, h.version, h.key, h.time.UTC().Format(time.RFC3339Nano)))
 }
 
 // parseHeader reads a header.
