@@ -144,7 +144,10 @@ func (x *Index) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-x.wake:
-			pause(ctx, settle)
+			select {
+			case <-ctx.Done():
+			case <-time.After(settle):
+			}
 		case <-tick.C:
 		case <-next.C:
 		}
@@ -160,15 +163,6 @@ func (x *Index) Run(ctx context.Context) error {
 		case wait >= 0:
 			next.Reset(wait)
 		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
 	}
 }
 
