@@ -75,9 +75,6 @@ func (e tornError) Is(target error) bool { return target == spool.ErrTorn }
 // shown returns the part of a Query that Read and Follow use.
 func (q *Query) shown() Query { return Query{Filter: q.Filter, ID: q.ID, Text: q.Text} }
 
-// inTime is the order of Read. Sorting the rows does not need the lines.
-const inTime = "r.time, r.seq"
-
 // Read yields the Records of a log that match q, each once. It uses only the Filter, the ID and the Text of
 // q. What the index has comes in the order of time, and newer Records in the order of the journal. An error
 // concerns one line, or one of the two places, and does not end the iteration.
@@ -87,11 +84,7 @@ func (l Log) Read(ctx context.Context, q Query) iter.Seq2[Kept, error] {
 	return func(yield func(Kept, error) bool) {
 		v := l.Open().look(ctx, q.shown())
 		defer v.close()
-		for k, err := range merged(v.indexed(v.first(ctx, inTime)), v.fresh(ctx)) {
-			if !yield(k, err) {
-				return
-			}
-		}
+		v.show(merged(v.old(ctx), v.fresh(ctx)), yield)
 	}
 }
 
@@ -103,10 +96,8 @@ func (l Log) Follow(ctx context.Context, q Query) iter.Seq2[Kept, error] {
 	return func(yield func(Kept, error) bool) {
 		v := l.Open().look(ctx, q.shown())
 		defer v.close()
-		for k, err := range merged(v.indexed(v.first(ctx, inTime)), v.fresh(ctx)) {
-			if !yield(k, err) {
-				return
-			}
+		if !v.show(merged(v.old(ctx), v.fresh(ctx)), yield) {
+			return
 		}
 		tick := time.NewTicker(followPoll)
 		defer tick.Stop()
@@ -126,10 +117,8 @@ func (l Log) Follow(ctx context.Context, q Query) iter.Seq2[Kept, error] {
 				return
 			}
 			reported = text
-			for k, err := range v.fresh(ctx) {
-				if !yield(k, err) {
-					return
-				}
+			if !v.show(v.fresh(ctx), yield) {
+				return
 			}
 		}
 	}
@@ -263,24 +252,41 @@ func (r *Reader) position(ctx context.Context, log *spool.Log) (position int64, 
 // page is how many lines are read at once.
 const page = 128
 
+// show yields what a reader gets for lines. It reports whether to continue.
+func (v *view) show(lines iter.Seq2[spool.Line, error], yield func(Kept, error) bool) bool {
+	for line, err := range lines {
+		k := Kept{}
+		if err == nil {
+			k, err = v.kept(line)
+		}
+		if !yield(k, err) {
+			return false
+		}
+	}
+	return true
+}
+
+// old yields the matching lines of the index, in the order of time. Sorting the rows does not need the lines.
+func (v *view) old(ctx context.Context) iter.Seq2[spool.Line, error] {
+	rows, err := v.first(ctx, "r.time, r.seq") // at once: if the index is gone, fresh must begin earlier
+	return func(yield func(spool.Line, error) bool) {
+		if err != nil && !yield(spool.Line{}, fmt.Errorf("cannot read the records: %w", err)) {
+			return
+		}
+		v.indexed(rows)(yield)
+	}
+}
+
 // fresh yields the matching lines of the journal after done.
-func (v *view) fresh(ctx context.Context) iter.Seq2[Kept, error] {
-	return func(yield func(Kept, error) bool) {
+func (v *view) fresh(ctx context.Context) iter.Seq2[spool.Line, error] {
+	return func(yield func(spool.Line, error) bool) {
 		for _, err := range v.errs {
-			if !yield(Kept{}, err) {
+			if !yield(spool.Line{}, err) {
 				return
 			}
 		}
 		v.errs = nil
-		for line, err := range v.after(ctx) {
-			k := Kept{}
-			if err == nil {
-				k, err = v.kept(line)
-			}
-			if !yield(k, err) {
-				return
-			}
-		}
+		v.after(ctx)(yield)
 	}
 }
 
@@ -414,23 +420,23 @@ func (s *seen) add(name spool.Name, line first, known map[spool.Name]first) (ear
 
 // merged merges two iterators in the order of time, if both are in that order. It yields an error
 // as soon as it gets it.
-func merged(a, b iter.Seq2[Kept, error]) iter.Seq2[Kept, error] {
-	return func(yield func(Kept, error) bool) {
+func merged(a, b iter.Seq2[spool.Line, error]) iter.Seq2[spool.Line, error] {
+	return func(yield func(spool.Line, error) bool) {
 		next, stop := iter.Pull2(b)
 		defer stop()
-		k, err, ok := next()
+		line, err, ok := next()
 		// until yields the values of b from before a time.
 		until := func(at time.Time, all bool) bool {
-			for ok && (all || err != nil || k.Time.Before(at)) {
-				if !yield(k, err) {
+			for ok && (all || err != nil || line.Entry.Time.Before(at)) {
+				if !yield(line, err) {
 					return false
 				}
-				k, err, ok = next()
+				line, err, ok = next()
 			}
 			return true
 		}
 		for first, problem := range a {
-			if problem == nil && !until(first.Time, false) || !yield(first, problem) {
+			if problem == nil && !until(first.Entry.Time, false) || !yield(first, problem) {
 				return
 			}
 		}

@@ -62,26 +62,41 @@ type Row struct {
 // does. Records that are appended meanwhile are not yielded.
 func (r *Reader) Records(ctx context.Context, q Query) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
-		left := q.Limit
-		give := func(line *spool.Line) (more bool) {
-			row, err := r.row(line, q.Lean)
-			left--
-			return yield(row, err) && (q.Limit == 0 || left > 0)
-		}
 		v := r.look(ctx, q)
 		defer v.leave()
 		if len(v.errs) > 0 {
 			yield(Row{}, errors.Join(v.errs...))
 			return
 		}
-		first, err := v.first(ctx, q.nextPage())
+		n := 0
+		for line, err := range v.lines(ctx) {
+			if err != nil {
+				yield(Row{}, fmt.Errorf("cannot read the records: %w", err))
+				return
+			}
+			row, err := r.row(&line, q.Lean)
+			if n++; !yield(row, err) || n == q.Limit {
+				return
+			}
+		}
+	}
+}
+
+// lines yields the matching lines in the order of the Query, until an error.
+func (v *view) lines(ctx context.Context) iter.Seq2[spool.Line, error] {
+	return func(yield func(spool.Line, error) bool) {
+		rows, err := v.first(ctx, v.q.nextPage())
 		switch {
 		case err != nil:
-			yield(Row{}, fmt.Errorf("cannot read the records: %w", err))
-		case q.Oldest:
-			_ = v.older(ctx, first, give, yield) && v.newer(ctx, give, yield)
+			yield(spool.Line{}, err)
+		case v.q.Oldest:
+			if v.older(ctx, rows, yield) {
+				v.after(ctx)(yield)
+			}
 		default:
-			_ = v.newest(ctx, give, yield) && v.older(ctx, first, give, yield)
+			if v.newest(ctx, yield) {
+				v.older(ctx, rows, yield)
+			}
 		}
 	}
 }
@@ -108,17 +123,10 @@ func (v *view) leave() {
 
 // older passes the matching rows of the index on, in the order of the Query, beginning with the first page. It
 // reports whether to continue.
-func (v *view) older(ctx context.Context, rows []indexed, give func(*spool.Line) bool, yield func(Row, error) bool) bool {
+func (v *view) older(ctx context.Context, rows []indexed, yield func(spool.Line, error) bool) bool {
 	for q := v.past(); ; {
-		for i := range rows {
-			line, err := v.line(&rows[i])
-			switch {
-			case errors.Is(err, fs.ErrNotExist): // retention removed it
-			case err != nil:
-				yield(Row{}, err)
-				return false
-			case v.q.Machine != "" && line.Entry.Machine != v.q.Machine:
-			case !give(&line):
+		for line, err := range v.indexed(rows) {
+			if !yield(line, err) {
 				return false
 			}
 		}
@@ -132,7 +140,7 @@ func (v *view) older(ctx context.Context, rows []indexed, give func(*spool.Line)
 		}
 		var err error
 		if rows, err = v.rows(ctx, &q, q.nextPage()); v.without(err) != nil {
-			yield(Row{}, fmt.Errorf("cannot read the records: %w", err))
+			yield(spool.Line{}, err)
 			return false
 		}
 		if v.head == 0 { // the journal has the rest
@@ -141,7 +149,7 @@ func (v *view) older(ctx context.Context, rows []indexed, give func(*spool.Line)
 				return true
 			}
 			v.q.Before = q.Before
-			return v.newest(ctx, give, yield)
+			return v.newest(ctx, yield)
 		}
 	}
 }
@@ -165,26 +173,12 @@ func (v *view) first(ctx context.Context, order string) ([]indexed, error) {
 	return rows, v.without(err)
 }
 
-// newer passes the matching lines after the index on.
-func (v *view) newer(ctx context.Context, give func(*spool.Line) bool, yield func(Row, error) bool) bool {
-	for line, err := range v.after(ctx) {
-		if err != nil {
-			yield(Row{}, fmt.Errorf("cannot read the records: %w", err))
-			return false
-		}
-		if !give(&line) {
-			return false
-		}
-	}
-	return true
-}
-
 // newest passes the matching lines after the index on, the newest first.
-func (v *view) newest(ctx context.Context, give func(*spool.Line) bool, yield func(Row, error) bool) bool {
+func (v *view) newest(ctx context.Context, yield func(spool.Line, error) bool) bool {
 	var lines []spool.Line
 	for line, err := range v.after(ctx) {
 		if err != nil {
-			yield(Row{}, fmt.Errorf("cannot read the records: %w", err))
+			yield(line, err)
 			return false
 		}
 		if lines = append(lines, line); v.q.Limit > 0 && len(lines) >= 2*v.q.Limit {
@@ -192,7 +186,7 @@ func (v *view) newest(ctx context.Context, give func(*spool.Line) bool, yield fu
 		}
 	}
 	for i := range slices.Backward(lines) {
-		if !give(&lines[i]) {
+		if !yield(lines[i], nil) {
 			return false
 		}
 	}
@@ -283,22 +277,15 @@ func rowsOf(db *database.View, cond string, args ...any) (rows []indexed, err er
 	return rows, nil
 }
 
-// indexed yields rows of the index.
-func (v *view) indexed(rows []indexed, err error) iter.Seq2[Kept, error] {
-	return func(yield func(Kept, error) bool) {
-		if err != nil && !yield(Kept{}, fmt.Errorf("cannot read the records: %w", err)) {
-			return
-		}
+// indexed yields the lines of rows. It leaves out lines that retention has removed, and Records of other machines.
+func (v *view) indexed(rows []indexed) iter.Seq2[spool.Line, error] {
+	return func(yield func(spool.Line, error) bool) {
 		for i := range rows {
 			line, err := v.line(&rows[i])
 			if errors.Is(err, fs.ErrNotExist) || err == nil && v.q.Machine != "" && line.Entry.Machine != v.q.Machine {
-				continue // retention removed it, or it is of another machine
+				continue
 			}
-			k := Kept{}
-			if err == nil {
-				k, err = v.kept(line)
-			}
-			if !yield(k, err) {
+			if !yield(line, err) {
 				return
 			}
 		}

@@ -157,7 +157,7 @@ func TestIndexGoneForIDs(t *testing.T) {
 	if short := ids.Short(t.Context(), "199"); short != "199" {
 		t.Errorf("Short = %s", short)
 	}
-	if rows, err := v.first(t.Context(), inTime); err != nil || rows != nil || v.head != 0 || v.done != 0 {
+	if rows, err := v.first(t.Context(), "r.time, r.seq"); err != nil || rows != nil || v.head != 0 || v.done != 0 {
 		t.Errorf("first = %d rows, %v, head %d", len(rows), err, v.head)
 	}
 }
