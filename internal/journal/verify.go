@@ -314,7 +314,6 @@ func (v *verifier) readSegments(ctx context.Context) error {
 	}
 	close(jobs)
 	all.Wait()
-	open := false
 	for i := range parts {
 		p := &parts[i]
 		if p.err != nil {
@@ -326,16 +325,14 @@ func (v *verifier) readSegments(ctx context.Context) error {
 		if !p.exists {
 			continue
 		}
-		v.report.Segments++
+		if v.report.Segments++; v.report.Segments == 1 {
+			v.report.First = p.number
+		}
+		v.report.Last = p.number
 		v.report.Records += p.lines
 		v.report.Torn += p.torn
 		v.report.Bytes += p.bytes
-		v.report.First, v.report.Last = min(v.report.First, p.number), p.number
-		if v.report.Segments == 1 {
-			v.report.First = p.number
-		}
-		if !open && p.number > v.manifest.sealedTo() {
-			open = true
+		if v.report.Head == (Head{}) && p.number > v.manifest.sealedTo() {
 			v.report.Head = headOf(p.number, p.bytes, v.manifest.Last, p.sum)
 		}
 	}
