@@ -127,7 +127,7 @@ func Unquote(raw []byte) (string, bool) {
 	return b.String(), true
 }
 
-// Unescape decodes the escape at the beginning of b. A size of 0 means that there is none that is valid.
+// Unescape decodes the escape at the beginning of b. A size of 0 means that it is not valid.
 func Unescape(b []byte) (r rune, size int) {
 	if len(b) < 2 || b[0] != '\\' {
 		return 0, 0

@@ -59,11 +59,9 @@ func (l *Log) End() (position int64, err error) {
 // holds no Record is torn, too. An error about one segment does not end the iteration.
 func (l *Log) From(position int64) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
-		var before Line
 		for line, err := range l.Raw(position) {
 			if err == nil && line.Text != nil {
-				line.Decode(&before)
-				before = line
+				line.Decode()
 			}
 			if !yield(line, err) {
 				return
@@ -84,9 +82,13 @@ func (l *Log) Raw(position int64) iter.Seq2[Line, error] {
 			case s.Number == number:
 				from = offset
 			}
+			var before []byte
 			for text, err := range s.Lines(from) {
-				if !yield(Line{Line: text, Segment: s, At: journal.Position(s.Number, text.End)}, err) {
+				if !yield(Line{Line: text, Segment: s, At: journal.Position(s.Number, text.End), before: before}, err) {
 					return
+				}
+				if text.Torn == nil && text.Text != nil {
+					before = text.Text
 				}
 			}
 		}
@@ -101,31 +103,31 @@ type Line struct {
 	At      int64            // position behind the line, see package journal
 	Entry   Entry            // decoded line without its event; for a torn line, an Entry of kind Torn
 	input   json.RawMessage
+	before  []byte // the last line before that is not torn; nil = unknown
 }
 
-// Decode decodes a line of [Log.Raw]. before is the decoded line before it; nil = unknown, which takes longer if
-// this line is torn.
-func (l *Line) Decode(before *Line) {
+// Decode decodes a line of [Log.Raw].
+func (l *Line) Decode() {
 	if l.Torn == nil {
 		l.Entry, l.input, l.Torn = decode(l.Text)
 	}
 	if l.Torn != nil {
 		l.Torn = fmt.Errorf("%w: %w", ErrTorn, l.Torn)
-		if before != nil && before.Segment == l.Segment {
-			l.Entry = torn(l, before.Entry.Time)
-		} else {
-			l.Entry = torn(l, lastTime(l.Segment, l.Begin))
-		}
+		l.Entry = l.torn()
 	}
 }
 
 // torn returns the Entry for a torn line. It is always the same, so that a reader that finds the line in two
-// places recognizes it. last is the time of the Record before.
-func torn(line *Line, last time.Time) Entry {
-	s := line.Segment
-	shown := cutText(string(bytes.ToValidUTF8(line.Text, []byte("\uFFFD"))), maxShown, 0)
-	id := "torn-" + files.Digest(fmt.Appendf(nil, "%s %d", s.Key(), line.Begin))[:28]
-	return tornEntry(id, last, fmt.Sprintf("%s, byte %d: %v: %s", s.Name(), line.Begin, line.Torn, shown))
+// places recognizes it. Its time is the time of the Record before.
+func (l *Line) torn() Entry {
+	s := l.Segment
+	before, _, err := decode(l.before)
+	if err != nil {
+		before.Time = lastTime(s, l.Begin)
+	}
+	shown := cutText(string(bytes.ToValidUTF8(l.Text, []byte("\uFFFD"))), maxShown, 0)
+	id := "torn-" + files.Digest(fmt.Appendf(nil, "%s %d", s.Key(), l.Begin))[:28]
+	return tornEntry(id, before.Time, fmt.Sprintf("%s, byte %d: %v: %s", s.Name(), l.Begin, l.Torn, shown))
 }
 
 // lastTime returns the time of the last Record before an offset. The first line has the time of the segment.

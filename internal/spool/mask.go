@@ -48,8 +48,8 @@ func secretsIn(text string) (secrets, names bool) {
 	return secret.Near(text), slices.ContainsFunc(nameHints[:], func(word string) bool { return strings.Contains(lower, word) })
 }
 
-// unescaped returns JSON with the characters that its escapes of ASCII stand for: an escape must not hide a
-// word from secretsIn. The result is no JSON.
+// unescaped returns the text of JSON with decoded escapes, because an escape must not hide a word from
+// secretsIn. The result is not JSON.
 func unescaped(raw []byte) string {
 	i := bytes.IndexByte(raw, '\\')
 	if i < 0 {

@@ -77,7 +77,7 @@ func (l *Line) Name() Name {
 		if name, ok := l.plainName(); ok {
 			return name
 		}
-		l.Decode(nil)
+		l.Decode()
 	}
 	name := Name{ID: l.Entry.ID, Decision: l.Entry.Decision}
 	if l.Entry.Late {

@@ -43,7 +43,7 @@ func TestName(t *testing.T) {
 			continue
 		}
 		decoded := line
-		decoded.Decode(nil)
+		decoded.Decode()
 		if got, want := line.Name(), decoded.Name(); got != want {
 			t.Errorf("%s:\nthe name is %+v, and of the decoded line %+v", line.Text, got, want)
 		}

@@ -85,7 +85,7 @@ func (t *tail) pass() error {
 		if own && !t.live.any() {
 			continue // most lines: to decode them takes longer than all else here
 		}
-		line.Decode(nil)
+		line.Decode()
 		if !own && t.opts.Other != nil {
 			t.opts.Other(&line)
 		}

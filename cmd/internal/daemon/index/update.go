@@ -109,14 +109,12 @@ func (u *update) next() (after int64, more bool, err error) {
 	if err != nil {
 		return 0, false, err
 	}
-	var before *spool.Line
 	for i := range batch.Lines {
 		line := &batch.Lines[i]
-		line.Decode(before)
+		line.Decode()
 		if err := u.add(line); err != nil {
 			return 0, false, err
 		}
-		before = line
 	}
 	return batch.At, batch.More, u.Run("UPDATE position SET seq = ?, key = ?", batch.At, batch.Key)
 }
