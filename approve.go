@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// An Approval reports whether a person has approved a call; see Options.Approved.
+// An Approval is the approval of a call by a person; see Options.Approved.
 type Approval struct {
 	ID     string // of the approval under which the hook's answer has no effect; empty = not approved
 	How    string // how a person can approve the call, such as a command; empty = no person can

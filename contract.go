@@ -170,7 +170,7 @@ type Terms struct {
 	Late func(runs <-chan HookRun)
 }
 
-// Can returns the effects that the agent supports; nil = all that the Contract permits.
+// Can returns the effects that the agent supports; nil = all of the Contract.
 func (ev *Event) Can() *Can {
 	if ev.Terms == nil {
 		return nil

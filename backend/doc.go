@@ -4,6 +4,6 @@
 //	nats/      a JetStream stream
 //
 // Both implement the interface of internal/forward, which sends each Record once. Choosing and configuring
-// a server is in cmd/internal/daemon/forwarding. Start in internal/forward/forward.go. This package is no
-// API; it has no code.
+// a server is in cmd/internal/daemon/forwarding. Start in internal/forward/forward.go. This package is
+// not an API; it has no code.
 package backend

@@ -52,6 +52,6 @@
 //	database.go, git.go    databases, git; npm.go, makefile.go for scripts of projects
 //	pattern.go, term.go    Compile and Match; allow.go and may.go for the two careful answers
 //
-// Rules that use the package are in package policy and in internal/policy/match. Package shell is no
-// API: the folder is here to be found, and its names may change in each version.
+// Rules that use the package are in package policy and in internal/policy/match. Package shell is
+// not an API: the folder is here to be found, and its names may change in each version.
 package shell

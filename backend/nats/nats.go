@@ -1,4 +1,4 @@
-// Package nats keeps the Records of many machines in a stream of NATS JetStream. It is no API: grapnel
+// Package nats keeps the Records of many machines in a stream of NATS JetStream. It is not an API: grapnel
 // uses it. Each machine has a subject of its own, grapnel.records.ID, and each line is a message with these headers:
 //
 //	Grapnel-Key     what identifies the line, as in a URL: the ID and the decision of a Record, the ID and the digest of a late line

@@ -1,4 +1,4 @@
-// Package postgres keeps the Records of many machines in a PostgreSQL database, 13 or newer. It is no API:
+// Package postgres keeps the Records of many machines in a PostgreSQL database, 13 or newer. It is not an API:
 // grapnel uses it.
 package postgres
 

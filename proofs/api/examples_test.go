@@ -15,7 +15,7 @@ import (
 
 // publicPackages returns the directories of all packages that other modules can import, with
 // slashes and relative to the root. Bridges are included, although they are modules of their own.
-// Programs, and packages whose documentation says that they are no API, are not.
+// Programs, and packages whose documentation says that they are not an API, are not.
 func publicPackages(t *testing.T) []string {
 	t.Helper()
 	var dirs, others []string
@@ -34,7 +34,7 @@ func publicPackages(t *testing.T) []string {
 			if !slices.Contains(dirs, dir) {
 				dirs = append(dirs, dir)
 			}
-			if file.Name.Name == "main" || strings.Contains(strings.Join(strings.Fields(file.Doc.Text()), " "), "is no API") {
+			if file.Name.Name == "main" || strings.Contains(strings.Join(strings.Fields(file.Doc.Text()), " "), "is not an API") {
 				others = append(others, dir)
 			}
 		}
