@@ -124,7 +124,8 @@ func (k *HeadKeeper) Save() error {
 	return nil
 }
 
-// unchanged reports whether the saved head covers all bytes. Who adds a line to the manifest saves the head itself.
+// unchanged reports whether the saved head covers all bytes. A process that adds a line to the manifest saves
+// the head itself.
 func (k *HeadKeeper) unchanged() bool {
 	if k.saved.Segment != k.number || k.number == 0 || files.Exists(segment(k.Dir, k.number+1)) {
 		return false

@@ -50,7 +50,7 @@ func (t *trial) state() string   { return served.State(t.root) }
 func (t *trial) journal() string { return filepath.Join(t.state(), spool.JournalDir) }
 
 // log returns the log of the daemon.
-func (t *trial) log() index.Log { return index.Log{Spool: t.state(), Index: t.index()} }
+func (t *trial) log() index.Log { return index.Log{State: t.state(), Index: t.index()} }
 
 // settled waits until the index has all Records.
 func (t *trial) settled(ctx context.Context) error {
@@ -181,7 +181,7 @@ func (t *trial) records(ctx context.Context) (err error) {
 
 // same returns an error if the log has other rows when it is read without the index.
 func (t *trial) same(ctx context.Context, rows []int64) error {
-	r := index.Log{Spool: t.state(), Index: t.index() + ".none"}.Open()
+	r := index.Log{State: t.state(), Index: t.index() + ".none"}.Open()
 	defer r.Close()
 	n := 0
 	for row, err := range r.Records(ctx, index.Query{Lean: true, Oldest: true}) {

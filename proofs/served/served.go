@@ -142,11 +142,11 @@ func Project(root string) string { return filepath.Join(root, "project") }
 
 // Log returns the log of the daemon of a root.
 func Log(root string) index.Log {
-	return index.Log{Spool: State(root), Index: filepath.Join(State(root), "index")}
+	return index.Log{State: State(root), Index: filepath.Join(State(root), "index")}
 }
 
 // Journal returns the directory of that log.
-func Journal(root string) string { return filepath.Join(Log(root).Spool, spool.JournalDir) }
+func Journal(root string) string { return filepath.Join(Log(root).State, spool.JournalDir) }
 
 // State returns the state directory below a root.
 func State(root string) string { return filepath.Join(root, "state") }

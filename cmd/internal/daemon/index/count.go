@@ -78,7 +78,7 @@ func (r *Reader) count(c *stats.Counter, line *spool.Line) {
 		c.Unreadable()
 		return
 	}
-	c.Add(&line.Entry, func() error { return line.Event(r.Spool) })
+	c.Add(&line.Entry, func() error { return line.Event(r.State) })
 }
 
 // Count counts the Records since a time; the zero time means all Records. It returns what it could

@@ -1,6 +1,6 @@
 // Package index reads the log of a place: the Records in its journal.
 //
-//	log := index.Log{Spool: place.State, Index: place.Index()}
+//	log := index.Log{State: place.State, Index: place.Index()}
 //	for kept, err := range log.Read(ctx, index.Query{Text: "rm"}) {
 //
 // The journal has all Records. The index is a SQLite database that finds them by their fields and words, and

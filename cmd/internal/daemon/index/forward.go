@@ -22,7 +22,7 @@ var _ forward.Source = (*Reader)(nil)
 // Lines returns the first lines after a position, at most n, after a flush of the disk. It implements
 // [forward.Source].
 func (r *Reader) Lines(ctx context.Context, after int64, n int) (lines []forward.Line, err error) {
-	log, err := spool.OpenLog(r.Spool, time.Time{})
+	log, err := spool.OpenLog(r.State, time.Time{})
 	if err != nil {
 		return nil, err
 	}
@@ -31,7 +31,7 @@ func (r *Reader) Lines(ctx context.Context, after int64, n int) (lines []forward
 	for i := range batch.Lines {
 		line := &batch.Lines[i]
 		name := line.Name()
-		text, err := line.Whole(r.Spool)
+		text, err := line.Whole(r.State)
 		if err != nil {
 			return nil, err
 		}
@@ -43,7 +43,7 @@ func (r *Reader) Lines(ctx context.Context, after int64, n int) (lines []forward
 // Keys returns the keys of the lines in the segment of a position, up to it, and in the segment before. No torn line
 // has the key of another line.
 func (r *Reader) Keys(ctx context.Context, upTo int64) (keys []string, err error) {
-	log, err := spool.OpenLog(r.Spool, time.Time{})
+	log, err := spool.OpenLog(r.State, time.Time{})
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (r *Reader) DigestAt(_ context.Context, seq int64) (h forward.Hash, found b
 // RemovedAfter returns the number of Records after a position that retention has removed. Of a segment that the
 // position is in, it is an estimate.
 func (r *Reader) RemovedAfter(_ context.Context, seq int64) (n int64, err error) {
-	manifest, err := journal.ReadManifest(filepath.Join(r.Spool, spool.JournalDir))
+	manifest, err := journal.ReadManifest(filepath.Join(r.State, spool.JournalDir))
 	if err != nil {
 		return 0, err
 	}
@@ -141,7 +141,7 @@ type Size struct {
 // Size returns the number of Records and their size on disk.
 func (r *Reader) Size(ctx context.Context) (s Size, err error) {
 	s.Records, _, err = r.Behind(ctx, 0)
-	for _, dir := range []string{filepath.Join(r.Spool, spool.JournalDir), r.Index} {
+	for _, dir := range []string{filepath.Join(r.State, spool.JournalDir), r.Index} {
 		entries, failed := os.ReadDir(dir)
 		if failed != nil && !errors.Is(failed, fs.ErrNotExist) {
 			err = errors.Join(err, failed)

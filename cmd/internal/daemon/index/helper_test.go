@@ -80,13 +80,13 @@ func begin(t testing.TB) *place {
 }
 
 func in(t testing.TB, dir string) *place {
-	p := &place{Log: Log{Spool: filepath.Join(dir, "spool"), Index: filepath.Join(dir, "index")}, t: t}
+	p := &place{Log: Log{State: filepath.Join(dir, "state"), Index: filepath.Join(dir, "index")}, t: t}
 	p.w = &journal.Writer{Dir: p.journal()}
 	t.Cleanup(func() { p.ok(p.w.Close()) })
 	return p
 }
 
-func (p *place) journal() string { return filepath.Join(p.Spool, spool.JournalDir) }
+func (p *place) journal() string { return filepath.Join(p.State, spool.JournalDir) }
 
 func (p *place) db() string { return filepath.Join(p.Index, "index.db") }
 
@@ -196,7 +196,7 @@ func (p *place) all() {
 // catchUp adds the rest of the journal to an index that does not run.
 func (p *place) catchUp(x *Index) {
 	p.t.Helper()
-	log, err := spool.OpenLog(p.Spool, time.Time{})
+	log, err := spool.OpenLog(p.State, time.Time{})
 	p.ok(err)
 	for more := true; more; {
 		more, err = x.batch(p.t.Context(), log)
@@ -288,7 +288,7 @@ func (p *place) wantShown(q Query, want ...string) {
 
 // bare returns the same log without an index.
 func (p *place) bare() *place {
-	return &place{Log: Log{Spool: p.Spool, Index: filepath.Join(p.Index, "none")}, t: p.t}
+	return &place{Log: Log{State: p.State, Index: filepath.Join(p.Index, "none")}, t: p.t}
 }
 
 // sameCounts are the options for the comparison of counts, whose times are rounded.
@@ -361,7 +361,7 @@ func (p *place) agree(when string, r *Reader, queries ...Query) {
 // naive returns the rows of a Query without Text, from the journal alone and in the simplest way.
 func (p *place) naive(q Query) (rows []Row) {
 	p.t.Helper()
-	log, err := spool.OpenLog(p.Spool, time.Time{})
+	log, err := spool.OpenLog(p.State, time.Time{})
 	p.ok(err)
 	defer log.Close()
 	first := map[string]bool{}
@@ -384,7 +384,7 @@ func (p *place) naive(q Query) (rows []Row) {
 		if q.Text != "" && !strings.Contains(string(line.Text), q.Text) {
 			continue
 		}
-		text, err := line.Whole(p.Spool)
+		text, err := line.Whole(p.State)
 		p.ok(err)
 		rows = append(rows, Row{Seq: line.At, Entry: line.Entry, Line: text})
 	}

@@ -27,7 +27,7 @@ func TestIndexer(t *testing.T) {
 	if dir == "" {
 		t.Skip("it is a part of TestKilled")
 	}
-	p := Log{Spool: filepath.Join(dir, "spool"), Index: filepath.Join(dir, "index")}
+	p := Log{State: filepath.Join(dir, "state"), Index: filepath.Join(dir, "index")}
 	x, err := p.Keep(&Options{Note: func(err error) { fmt.Println("note:", err) }})
 	if err != nil {
 		t.Fatal(err)

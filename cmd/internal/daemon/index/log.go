@@ -19,7 +19,8 @@ import (
 
 // A Log is the log of a place. Reading changes nothing and needs no running daemon.
 type Log struct {
-	Spool, Index string // directories
+	State string // the directory that [spool.Open] gets
+	Index string // the directory of the index
 }
 
 // A Reader reads a Log. It is safe for concurrent use.
@@ -32,7 +33,7 @@ type Reader struct {
 
 // Open returns a Reader. Nothing has to exist.
 func (l Log) Open() *Reader {
-	return &Reader{Log: l, lines: journal.Finder{Dir: filepath.Join(l.Spool, spool.JournalDir)}, db: database.NewReader(options(l.Index))}
+	return &Reader{Log: l, lines: journal.Finder{Dir: filepath.Join(l.State, spool.JournalDir)}, db: database.NewReader(options(l.Index))}
 }
 
 // Close closes the files. The Reader can be used again.
@@ -59,7 +60,7 @@ func (r *Reader) kept(line spool.Line) (Kept, error) {
 		return Kept{Entry: line.Entry}, tornError{&line.Entry}
 	}
 	return Kept{Entry: line.Entry, event: func(e *spool.Entry) error {
-		err := line.Event(r.Spool)
+		err := line.Event(r.State)
 		e.Input = line.Entry.Input
 		return err
 	}}, nil
@@ -179,7 +180,7 @@ func (v *view) refresh() error {
 	if v.q.ID != "" {
 		since = time.Time{}
 	}
-	log, err := spool.OpenLog(v.Spool, since)
+	log, err := spool.OpenLog(v.State, since)
 	if err == nil {
 		v.log = log
 	}

@@ -244,7 +244,7 @@ func TestSeq(t *testing.T) {
 func TestSideFiles(t *testing.T) {
 	t.Parallel()
 	p := begin(t)
-	sp, err := spool.Open(p.Spool, &spool.Options{Records: spool.Full})
+	sp, err := spool.Open(p.State, &spool.Options{Records: spool.Full})
 	p.ok(err)
 	defer sp.Close()
 	big, gone := entry("big"), entry("gone")
@@ -264,7 +264,7 @@ func TestSideFiles(t *testing.T) {
 	p.index()
 	check("with an index")
 	p.ok(sp.Store(&gone.Record))
-	p.ok(os.RemoveAll(p.Spool + "/journal/side"))
+	p.ok(os.RemoveAll(p.State + "/journal/side"))
 	r := p.Open()
 	defer r.Close()
 	for range 2 {

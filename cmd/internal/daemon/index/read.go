@@ -195,9 +195,9 @@ func (v *view) newest(ctx context.Context, yield func(spool.Line, error) bool) b
 
 // row returns the Row of a line. With lean, it leaves Input out.
 func (r *Reader) row(line *spool.Line, lean bool) (Row, error) {
-	text, err := line.Whole(r.Spool)
+	text, err := line.Whole(r.State)
 	if err == nil && !lean && line.Torn == nil {
-		err = line.Event(r.Spool)
+		err = line.Event(r.State)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("the file of the event of record %s is missing", line.Entry.ID)

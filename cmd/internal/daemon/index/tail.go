@@ -112,7 +112,7 @@ func (t *tail) find() error {
 		}
 		return t.compare()
 	}
-	log, err := spool.OpenLog(t.Spool, time.Time{})
+	log, err := spool.OpenLog(t.State, time.Time{})
 	if err != nil {
 		return err
 	}
@@ -184,7 +184,7 @@ func (t *tail) compare() error {
 	if err := t.lines.Close(); err != nil { // it may have a removed segment open
 		return err
 	}
-	manifest, err := journal.ReadManifest(filepath.Join(t.Spool, spool.JournalDir))
+	manifest, err := journal.ReadManifest(filepath.Join(t.State, spool.JournalDir))
 	if err != nil {
 		return err
 	}

@@ -159,7 +159,7 @@ func (u *update) detail(line *spool.Line) error {
 			return err
 		}
 	}
-	words, err := wordsOf(line, u.x.Spool)
+	words, err := wordsOf(line, u.x.State)
 	if err == nil {
 		err = u.Run("INSERT INTO words(rowid, text) VALUES (?,?)", line.At, words)
 	}

@@ -34,7 +34,7 @@ func (v *view) matching(ctx context.Context, lines []spool.Line) ([]spool.Line, 
 	}
 	defer db.Close()
 	for i := range lines {
-		text, err := wordsOf(&lines[i], v.Spool)
+		text, err := wordsOf(&lines[i], v.State)
 		if err == nil {
 			_, err = db.ExecContext(ctx, "INSERT INTO words(rowid, text) VALUES (?,?)", i, text)
 		}

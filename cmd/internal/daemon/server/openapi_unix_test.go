@@ -106,7 +106,7 @@ func TestOpenAPIOfRoutes(t *testing.T) {
 func TestOpenAPIOfAnswers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	s, err := index.Log{Spool: filepath.Join(dir, "spool"), Index: filepath.Join(dir, "index")}.Keep(nil)
+	s, err := index.Log{State: filepath.Join(dir, "state"), Index: filepath.Join(dir, "index")}.Keep(nil)
 	if err != nil {
 		t.Fatal(err)
 	}

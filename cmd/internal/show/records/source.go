@@ -327,5 +327,5 @@ func (r *Source) erase() {
 
 // Log returns the log of a place.
 func Log(place local.Place) index.Log {
-	return index.Log{Spool: place.State, Index: place.Index()}
+	return index.Log{State: place.State, Index: place.Index()}
 }

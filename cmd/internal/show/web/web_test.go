@@ -138,8 +138,8 @@ func open(t *testing.T, records int) *fixture {
 func follow(t *testing.T) *index.Index {
 	t.Helper()
 	dir := t.TempDir()
-	log := index.Log{Spool: filepath.Join(dir, "spool"), Index: filepath.Join(dir, "index")}
-	if err := os.MkdirAll(log.Spool, 0o700); err != nil {
+	log := index.Log{State: filepath.Join(dir, "state"), Index: filepath.Join(dir, "index")}
+	if err := os.MkdirAll(log.State, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	x, err := log.Keep(nil)
@@ -204,7 +204,7 @@ func (f *fixture) put(t *testing.T, i int, command string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := journal.Writer{Dir: filepath.Join(f.log.Spool, spool.JournalDir)}
+	w := journal.Writer{Dir: filepath.Join(f.log.State, spool.JournalDir)}
 	if _, err := w.Append(line); err != nil {
 		t.Fatal(err)
 	}
