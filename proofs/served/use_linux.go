@@ -2,16 +2,20 @@ package served
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Use is the resource usage of a daemon.
 type Use struct {
 	RSS     int64 // bytes in memory
+	Own     int64 // bytes of RSS that are not pages of files: the kernel maps 64 KB of a program at once, and can drop them
 	Handles int
 	Threads int
 	CPU     time.Duration // since its start
@@ -43,9 +47,22 @@ func (d *Daemon) Use() (u Use, err error) {
 		}
 		return n
 	}
-	const tick = 10 * time.Millisecond // USER_HZ is 100 wherever Go runs
-	u.CPU = time.Duration(number(14)+number(15)) * tick
 	u.Threads = int(number(20))
 	u.RSS = number(24) * int64(os.Getpagesize())
+	var clock unix.Timespec // stat has ticks of 10 ms, which an idle process rarely meets
+	if err := errors.Join(err, unix.ClockGettime(int32(^d.PID()<<3|cpuClock), &clock)); err != nil {
+		return u, err
+	}
+	u.CPU = time.Duration(clock.Nano())
+	memory, err := os.ReadFile(dir + "/statm")
+	if err != nil {
+		return u, err
+	}
+	var size, resident, shared int64
+	_, err = fmt.Sscan(string(memory), &size, &resident, &shared)
+	u.Own = (resident - shared) * int64(os.Getpagesize())
 	return u, err
 }
+
+// cpuClock is the kind of the clock of a process's CPU time, see clock_getcpuclockid(3).
+const cpuClock = 2
