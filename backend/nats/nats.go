@@ -1,7 +1,7 @@
 // Package nats keeps the Records of many machines in a stream of NATS JetStream. It is not an API: grapnel
 // uses it. Each machine has a subject of its own, grapnel.records.ID, and each line is a message with these headers:
 //
-//	Grapnel-Key     what identifies the line, as in a URL: the ID and the decision of a Record, the ID and the digest of a late line
+//	Grapnel-Key     the ID and the decision of a Record, or the ID and the digest of a late line, as in a URL
 //	Grapnel-Seq     the row in the log of the machine
 //	Grapnel-Digest  the SHA-256 of the line, in hex
 //	Grapnel-Missed  Records that the machine removed before it could send them; only if there are any

@@ -2,8 +2,8 @@
 //
 //	fault.At("serve: an answer is kept")
 //
-// In all other builds At is empty and On is the constant false, so that release binaries contain no trace of it. The
-// name of a point must be a constant, or At be behind a look at On.
+// In all other builds At is empty and On is the constant false, so that release binaries contain no trace of it. If
+// the name of a point is not a constant, put the call behind "if fault.On".
 // The environment sets the behavior of a build with faults:
 //
 //	GRAPNEL_FAULT_KILL=POINT[*N]     kill this process when it reaches a point for the Nth time

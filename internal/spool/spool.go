@@ -1,5 +1,5 @@
 // Package spool stores Records, pending observing hooks, and counts over many events, in plain
-// files in one directory.
+// files in the directory of state.
 //
 // A [Spool] is an observer of an engine and runs its background hooks:
 //
@@ -11,7 +11,7 @@
 // [Read] and [OpenLog] read the Records. [Spool.Drain] runs the pending hooks, in a
 // separate process that [StartDrain] starts.
 //
-// The Records are in a journal below the directory; package journal says what a kill and a power cut leave.
+// The Records are in the directory journal; package journal says what a kill and a power cut leave.
 // Many processes may write at the same time. Without Options.Sync, a power cut may lose the last lines. The
 // directory should be on a local disk: network file systems do not append atomically.
 //
@@ -98,7 +98,7 @@ const JournalDir = "journal"
 // sideDir has the events that are too large for a line.
 const sideDir = JournalDir + "/side"
 
-// A Spool writes to files in one directory. It is safe for concurrent use.
+// A Spool writes to files in the directory of state. It is safe for concurrent use.
 type Spool struct {
 	dir  string
 	opts Options
@@ -113,8 +113,8 @@ type Spool struct {
 	closed bool  // a segment of the log was closed
 }
 
-// Open returns a Spool that stores its files in dir. It touches no file: the directory is created
-// and checked at the first write.
+// Open returns a Spool that stores its files in the directory of state. It touches no file: the directories
+// in it are created and checked at the first write.
 func Open(dir string, opts *Options) (*Spool, error) {
 	if !filepath.IsAbs(dir) {
 		return nil, fmt.Errorf("spool: the directory %q is not an absolute path", dir)

@@ -411,7 +411,7 @@ func TestRefusedPlaces(t *testing.T) {
 			tt.prepare(t, dir)
 			switch {
 			case name == "of somebody else" && os.Geteuid() != 0:
-				t.Skip("only root can make a directory of another user")
+				t.Skip("only root can make a directory of another user; TestPrivateDirOfAnotherUser of package files needs no root")
 			case name == "read-only" && os.Geteuid() == 0:
 				dir, tt.wantErr = "/proc/self/fd/spool", "no such file" // the only place that refuses root
 			}

@@ -15,7 +15,7 @@ import (
 // Use is the resource usage of a daemon.
 type Use struct {
 	RSS     int64 // bytes in memory
-	Own     int64 // bytes of RSS that are not pages of files: the kernel maps 64 KB of a program at once, and can drop them
+	Private int64 // bytes of RSS that are not pages of files: the kernel maps 64 KB of a program at once, and can drop them
 	Handles int
 	Threads int
 	CPU     time.Duration // since its start
@@ -60,7 +60,7 @@ func (d *Daemon) Use() (u Use, err error) {
 	}
 	var size, resident, shared int64
 	_, err = fmt.Sscan(string(memory), &size, &resident, &shared)
-	u.Own = (resident - shared) * int64(os.Getpagesize())
+	u.Private = (resident - shared) * int64(os.Getpagesize())
 	return u, err
 }
 

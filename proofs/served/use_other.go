@@ -10,7 +10,7 @@ import (
 // Use is the resource usage of a daemon.
 type Use struct {
 	RSS     int64 // bytes in memory
-	Own     int64 // bytes of RSS that are not pages of files
+	Private int64 // bytes of RSS that are not pages of files
 	Handles int
 	Threads int
 	CPU     time.Duration // since its start

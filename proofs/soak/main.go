@@ -9,7 +9,7 @@
 // its log, and at the end the unanswered events and the times of the replies. Before that, it
 // measures the idle daemon for a while.
 //
-// The exit status is 1 if an idle daemon uses more than 10 MB of its own or 0.1 % of a CPU, or if open
+// The exit status is 1 if an idle daemon uses more than 10 MB of private memory or 0.1 % of a CPU, or if open
 // files, goroutines or memory grow by more than a bound between the first and the last part of
 // the run.
 package main
@@ -41,8 +41,8 @@ import (
 
 // Upper limits for a daemon. The idle daemon has answered some events before.
 const (
-	idleOwn = 10_000_000 // bytes without pages of the program file
-	idleCPU = 0.001      // share of one CPU
+	idlePrivate = 10_000_000 // bytes, see served.Use
+	idleCPU     = 0.001      // share of one CPU
 
 	moreRSS        = 24_000_000 // bytes between the first third of a run and the last
 	moreHandles    = 8
@@ -220,11 +220,11 @@ func (s *soak) idle(ctx context.Context) error {
 		return err
 	}
 	cpu := (after.CPU - before.CPU).Seconds() / time.Since(begun).Seconds()
-	fmt.Fprintf(s.out, "idle for %v: %.1f MB, %.1f of them its own, %.3f %% CPU, %d handles, %d threads\n",
-		s.options.idle, float64(after.RSS)/1e6, float64(after.Own)/1e6, 100*cpu, after.Handles, after.Threads)
+	fmt.Fprintf(s.out, "idle for %v: %.1f MB, %.1f of them private, %.3f %% CPU, %d handles, %d threads\n",
+		s.options.idle, float64(after.RSS)/1e6, float64(after.Private)/1e6, 100*cpu, after.Handles, after.Threads)
 	var errs []error
-	if after.Own > idleOwn {
-		errs = append(errs, fmt.Errorf("the idle daemon uses %.1f MB of its own, the maximum is %.0f", float64(after.Own)/1e6, idleOwn/1e6))
+	if after.Private > idlePrivate {
+		errs = append(errs, fmt.Errorf("the idle daemon uses %.1f MB of private memory, the maximum is %.0f", float64(after.Private)/1e6, idlePrivate/1e6))
 	}
 	// 10 ms more are work that is due once, such as the head of the log.
 	if cpu > idleCPU+0.01/time.Since(begun).Seconds() {
