@@ -16,8 +16,9 @@ import (
 // Alive is the kind of a heartbeat: a Record that says that the machine works.
 const Alive grapnel.Kind = grapnel.NativePrefix + "grapnel.alive"
 
-// ErrTorn is the error for a line that holds no complete Record: a disk was full or the power
-// failed while it was written, or the file was changed.
+// ErrTorn is the error for a line that holds no complete Record: while it was written, a disk was full, the
+// program was killed or the power failed; or the file was changed. Linux ends a write of a killed process between
+// two pages of memory.
 var ErrTorn = errors.New("torn line")
 
 // A Filter selects Entries. Empty fields match all.

@@ -5,6 +5,7 @@ package machines
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -19,6 +20,7 @@ import (
 	backend "github.com/grapnel-dev/grapnel/backend/nats"
 	"github.com/grapnel-dev/grapnel/backend/postgres"
 	"github.com/grapnel-dev/grapnel/cmd/proofs/records"
+	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/internal/testhelp/postgrestest"
 	"github.com/grapnel-dev/grapnel/local"
 
@@ -75,6 +77,22 @@ func (m machine) fill(t testing.TB, from, n int) {
 		}
 	})
 	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tear leaves the beginning of a line at the end of the log, as a program that is killed while it appends.
+func (m machine) tear(t testing.TB) {
+	t.Helper()
+	segments, err := filepath.Glob(filepath.Join(m.place(t).State, spool.JournalDir, "*[0-9].jsonl"))
+	if err != nil || len(segments) != 1 {
+		t.Fatalf("segments: %q, %v", segments, err)
+	}
+	f, err := os.OpenFile(segments[0], os.O_APPEND|os.O_WRONLY, 0)
+	if err == nil {
+		_, err = f.WriteString("\n" + `{"id":"019a0b3c","ti`)
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -136,16 +154,20 @@ func (r *running) kill() {
 }
 
 // TestFleet: the Records of many machines arrive in both places exactly once and in the order of
-// each machine, although programs and servers are killed all the time.
+// each machine, although programs and servers are killed all the time. A program that is killed while it
+// appends its heartbeat leaves a torn line, which arrives, too. One machine has such a line from the beginning.
 func TestFleet(t *testing.T) {
 	s := postgrestest.Start(t)
 	n := startNATS(t, "")
 	setUp(t, s, n)
 	policy := forwardTo(s, n)
 	queue := make(chan machine, fleet)
-	for range fleet {
+	for i := range fleet {
 		m := newMachine(t, policy)
 		m.fill(t, 0, each)
+		if i == 0 {
+			m.tear(t)
+		}
 		queue <- m
 	}
 	procs := &running{procs: map[int]*os.Process{}}
@@ -193,7 +215,11 @@ func TestFleet(t *testing.T) {
 	if procs.kills < kills || serverKills < kills {
 		t.Errorf("%d kills of programs and %d of servers, want at least %d: the test ends too soon", procs.kills, serverKills, kills)
 	}
-	checkNATS(t, n, checkPostgres(t, s, fleet*each))
+	rows, torn := checkPostgres(t, s, fleet*each)
+	if torn < 1 || torn > 1+procs.kills {
+		t.Errorf("PostgreSQL: %d torn lines, want the first one, and at most one of each of %d killed programs", torn, procs.kills)
+	}
+	checkNATS(t, n, rows)
 }
 
 // connect returns a connection of the owner to a database until the test ends.
@@ -207,14 +233,14 @@ func connect(t *testing.T, s *postgrestest.Server) *pgx.Conn {
 	return conn
 }
 
-// checkPostgres checks that the database has a number of Records and any number of heartbeats, in the order of
-// each machine. It returns the number of both.
-func checkPostgres(t *testing.T, s *postgrestest.Server, want int) (rows int) {
+// checkPostgres checks that the database has a number of Records and any number of heartbeats and torn lines, in the
+// order of each machine. It returns the number of all of them, and of torn lines.
+func checkPostgres(t *testing.T, s *postgrestest.Server, want int) (rows, torn int) {
 	t.Helper()
 	conn := connect(t, s)
 	var records, ids, disorder, machines, missed, repaired int
-	err := conn.QueryRow(t.Context(), `SELECT count(*), count(*) FILTER (WHERE event <> 'native.grapnel.alive'), count(DISTINCT (machine, id)), count(*) FILTER (WHERE seq <= before)
-		FROM (SELECT *, lag(seq) OVER (PARTITION BY machine ORDER BY num) AS before FROM grapnel.record) r`).Scan(&rows, &records, &ids, &disorder)
+	err := conn.QueryRow(t.Context(), `SELECT count(*), count(*) FILTER (WHERE event = $1), count(*) FILTER (WHERE event <> ALL (ARRAY[$1, $2])), count(DISTINCT (machine, id)), count(*) FILTER (WHERE seq <= before)
+		FROM (SELECT *, lag(seq) OVER (PARTITION BY machine ORDER BY num) AS before FROM grapnel.record) r`, spool.Torn, spool.Alive).Scan(&rows, &torn, &records, &ids, &disorder)
 	if err == nil {
 		err = conn.QueryRow(t.Context(), "SELECT count(*), sum(missed), sum(repaired) FROM grapnel.machines").Scan(&machines, &missed, &repaired)
 	}
@@ -222,9 +248,10 @@ func checkPostgres(t *testing.T, s *postgrestest.Server, want int) (rows int) {
 		t.Fatal(err)
 	}
 	if records != want || ids != rows || disorder != 0 || missed != 0 || repaired != 0 {
-		t.Errorf("PostgreSQL: %d rows, %d IDs, %d Records of %d machines, %d not in order, %d missed, %d repaired; want %d Records", rows, ids, records, machines, disorder, missed, repaired, want)
+		t.Errorf("PostgreSQL: %d rows, %d IDs, %d Records of %d machines, %d torn lines, %d not in order, %d missed, %d repaired; want %d Records",
+			rows, ids, records, machines, torn, disorder, missed, repaired, want)
 	}
-	return rows
+	return rows, torn
 }
 
 // checkNATS does the same for the stream.
