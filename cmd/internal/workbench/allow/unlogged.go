@@ -1,20 +1,26 @@
 package allow
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/index"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/printable"
 	"github.com/grapnel-dev/grapnel/cmd/internal/show/records"
 	"github.com/grapnel-dev/grapnel/internal/approval"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
 )
+
+// namesGrant is in each line of a Record that names a grant.
+var namesGrant = []byte(`"approval":`)
 
 // granted is the end of the kind of the Records that log a grant.
 const granted = "Allow"
@@ -37,31 +43,41 @@ func Record(g *approval.Grant) grapnel.Record {
 // allow" wrote or changed their files. It looks at the grants that are valid now, and at the calls
 // that a grant let pass since a time. The zero time is the beginning of the log; if retention has
 // removed that (removed), the calls of the first day are left out, since their grants may be older.
-func Unlogged(ctx context.Context, place local.Place, since time.Time, removed bool) ([]string, error) {
-	query := index.Query{Lean: true}
+func Unlogged(ctx context.Context, place local.Place, since time.Time, removed bool) (list []string, err error) {
+	from := since
 	if !since.IsZero() {
-		query.Since = since.Add(-approval.Max)
+		from = since.Add(-approval.Max)
 	}
+	log, err := spool.OpenLog(place.State, from)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
 	logged := map[string]string{} // text about the grant, by the ID of the Record
 	known := map[string]bool{}    // by the ID of the grant
-	var passed []spool.Entry
-	for k, err := range records.Log(place).Read(ctx, query) {
-		switch {
-		case errors.Is(err, spool.ErrTorn): // others report it
-			continue
-		case err != nil:
+	passed := map[string]string{} // IDs of grants, by the Records of the calls
+	for line, err := range log.Raw(0) {
+		if err = cmp.Or(err, context.Cause(ctx)); err != nil {
 			return nil, err
-		case removed && since.IsZero():
-			since = k.Time.Add(approval.Max)
+		}
+		first := removed && since.IsZero()
+		if line.Text == nil || !first && !bytes.Contains(line.Text, namesGrant) {
+			continue // most lines: to decode them takes longer than to read them
+		}
+		if line.Decode(); line.Torn != nil { // others report it
+			continue
+		}
+		e := &line.Entry
+		if first {
+			since = e.Time.Add(approval.Max)
 		}
 		switch {
-		case k.Record.Event == records.Own+granted && len(k.Reasons) > 0:
-			logged[k.ID], known[k.Approval] = k.Reasons[0].Text, true
-		case k.Approval != "" && !k.Late && !k.Time.Before(since) && !strings.HasPrefix(string(k.Record.Event), records.Own):
-			passed = append(passed, k.Entry)
+		case e.Event == records.Own+granted && len(e.Reasons) > 0:
+			logged[e.ID], known[e.Approval] = e.Reasons[0].Text, true
+		case e.Approval != "" && !e.Late && !e.Time.Before(since) && !strings.HasPrefix(string(e.Event), records.Own):
+			passed[e.ID] = e.Approval
 		}
 	}
-	var list []string
 	grants, err := place.Approvals().Valid(time.Now())
 	for i := range grants {
 		g := &grants[i]
@@ -69,9 +85,9 @@ func Unlogged(ctx context.Context, place local.Place, since time.Time, removed b
 			list = append(list, fmt.Sprintf("grant %s (%s) was not made by \"grapnel allow\": no record names it as it is now", printable.Line(g.ID), printable.Line(strings.TrimSpace(g.Scope.Agent+" "+g.Scope.Tool+" "+g.Call))))
 		}
 	}
-	for i := range passed {
-		if e := &passed[i]; !known[e.Approval] {
-			list = append(list, fmt.Sprintf("the call of record %s passed with grant %s, which no record names", printable.Line(e.ID), printable.Line(e.Approval)))
+	for _, id := range slices.Sorted(maps.Keys(passed)) {
+		if grant := passed[id]; !known[grant] {
+			list = append(list, fmt.Sprintf("the call of record %s passed with grant %s, which no record names", printable.Line(id), printable.Line(grant)))
 		}
 	}
 	return list, err
