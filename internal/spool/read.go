@@ -113,18 +113,46 @@ func idOf(line []byte) string {
 
 // decode decodes a line. The event is returned separately, because few callers need it.
 func decode(line []byte) (Entry, json.RawMessage, error) {
+	rest, event := withoutEvent(line)
 	var wire struct {
 		Entry
 		Input json.RawMessage `json:"input"`
 	}
-	if err := json.Unmarshal(line, &wire); err != nil {
+	if err := json.Unmarshal(rest, &wire); err != nil {
 		return Entry{}, nil, err
 	}
 	if wire.ID == "" || wire.Time.IsZero() {
 		return Entry{}, nil, errors.New("it has no id or no time")
 	}
-	return wire.Entry, wire.Input, nil
+	if event == nil {
+		event = wire.Input
+	}
+	return wire.Entry, event, nil
 }
+
+// withoutEvent returns a line without its event, and the event, if that is a valid object at the end of the line. The event
+// is most of a line, and encoding/json would read it twice.
+func withoutEvent(line []byte) (rest []byte, event json.RawMessage) {
+	if !bytes.HasPrefix(line, lineBegin) {
+		return line, nil
+	}
+	begin, end := 0, 0 // of the event, if it is the last member
+	whole := rawjson.Inside(line, 0, func(name []byte, at int) int {
+		begin, end = 0, rawjson.SkipValue(line, at)
+		if string(name) == `"input"` {
+			begin = at
+		}
+		return end
+	})
+	if begin == 0 || whole != len(line) || !bytes.HasSuffix(line[:begin], eventBegin) || !rawjson.ValidMembers(line[begin:end], func(rawjson.Member) {}) {
+		return line, nil
+	}
+	rest = append(make([]byte, 0, begin), line[:begin-len(eventBegin)]...)
+	return append(rest, '}'), line[begin:end:end]
+}
+
+// eventBegin is before the event of a Record.
+var eventBegin = []byte(`,"input":`)
 
 // lineBegin is the beginning of every Record.
 var lineBegin = []byte(`{"id":"`)

@@ -1,6 +1,8 @@
 package spool
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -8,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel"
 )
@@ -95,6 +99,54 @@ func TestReadStops(t *testing.T) {
 		}
 		if n != stop {
 			t.Errorf("stopped after %d, want %d", n, stop)
+		}
+	}
+}
+
+// A line is decoded as encoding/json does it, wherever its event is and whatever it contains.
+func TestDecode(t *testing.T) {
+	t.Parallel()
+	const begin = `{"id":"a","time":"2026-03-04T05:06:07Z"`
+	for _, line := range []string{
+		begin + `}`,
+		begin + `,"hooks":[{"name":"h","error":"\"input\":{"}],"ms":0.4,"input":{"kind":"tool.before","native":{"input":{"a":[1,"}"]}}}}`,
+		begin + `,"input":{"a":1},"late":true}`,
+		begin + `,"input":{"a":1},"input":{"a":2}}`,
+		begin + `,"input":{"a":1},"Input":{"a":2}}`,
+		begin + `,"Input":{"a":1},"input":{"a":2}}`,
+		begin + `,"in\u0070ut":{"a":1}}`,
+		begin + `,"input" : {"a":1} }`,
+		begin + `, "input":{"a":1}}`,
+		begin + `,"input":{"a":1}} `,
+		begin + `,"input":null}`,
+		begin + `,"input":7}`,
+		begin + `,"input":{}}`,
+		begin + `,"decision":"maybe","input":{}}`,
+		begin + `,"input":{"a":}}`,
+		begin + `,"input":{"a":01}}`,
+		begin + `,"input":{"a":1}}}`,
+		begin + `,"input":{"a":1}`,
+		begin + `,,"input":{"a":1}}`,
+		begin + `,"input":{"a":"\x"}}`,
+		begin + `,"input":{"a":` + strings.Repeat("[", 10_001) + strings.Repeat("]", 10_001) + `}}`,
+		`{"time":"2026-03-04T05:06:07Z","input":{"id":"a"}}`,
+		`{"id":"","input":{"a":1}}`,
+		`{"id":"a","input":{"a":1}}`,
+		`{"id":`,
+		`null`,
+		``,
+	} {
+		var want struct {
+			Entry
+			Input json.RawMessage `json:"input"`
+		}
+		whole := json.Unmarshal([]byte(line), &want) == nil && want.ID != "" && !want.Time.IsZero()
+		got, event, err := decode([]byte(line))
+		if !whole {
+			want.Entry, want.Input = Entry{}, nil
+		}
+		if diff := cmp.Diff(want.Entry, got); diff != "" || !bytes.Equal(event, want.Input) || (err == nil) != whole {
+			t.Errorf("%.300s: event %.99s, want %.99s; %v (-want +got):\n%s", line, event, want.Input, err, diff)
 		}
 	}
 }
