@@ -41,8 +41,8 @@ func opened(line []byte) ([]byte, error) {
 	if n < 1 || !bytes.HasPrefix(line[n:], []byte(`,"crc":"`)) || !bytes.HasSuffix(line, []byte(`"}`)) {
 		return nil, errCut
 	}
-	if body := line[:n]; bytes.Equal(appendSum(nil, sum(body)), line[n:]) {
-		return append(bytes.Clone(body), '}'), nil
+	if body := line[:n]; bytes.Equal(appendSum(make([]byte, 0, sumLength), sum(body)), line[n:]) {
+		return append(append(make([]byte, 0, n+1), body...), '}'), nil
 	}
 	return nil, errChanged
 }
