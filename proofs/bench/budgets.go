@@ -168,6 +168,9 @@ func groups() []group {
 			{name: "replay, Records of a file", budget: 100, todayFloors: 13, unit: records},
 			{name: "replay, Records of the store", budget: 100, todayFloors: 15, unit: records},
 		}},
+		{name: "verify", setup: setupVerify, runs: 5, targets: []target{
+			{name: "log verify, Records", budget: 3, unit: records},
+		}},
 		{name: "policy tests", setup: setupPolicyTests, runs: 5, targets: []target{
 			{name: "1,000 policy tests, all packs", budget: 2000, unit: milliseconds},
 		}},
