@@ -44,7 +44,7 @@ func FindID(ctx context.Context, log index.Log, prefix string) (string, error) {
 
 // newest returns the ID of the newest Record of an agent's event.
 func newest(ctx context.Context, log index.Log) (id string, err error) {
-	for _, since := range []time.Time{time.Now().Add(-24 * time.Hour), {}} { // in most cases it is recent
+	for _, since := range []time.Time{time.Now().Add(-time.Hour), time.Now().Add(-24 * time.Hour), {}} { // in most cases it is recent
 		for k, err := range log.Read(ctx, index.Query{Filter: spool.Filter{Since: since}, Lean: true}) {
 			if err == nil && !k.Late && !strings.HasPrefix(string(k.Entry.Record.Event), Own) {
 				id = k.ID
