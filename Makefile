@@ -156,7 +156,7 @@ crash: ## kill a daemon 1,000 times under load, and again with records: {sync: t
 	@$(GO) run ./proofs/crash -sync $(CRASHFLAGS)
 
 .PHONY: chaos
-chaos: ## reliability tests: kill daemons, fill the disk, remove files, change the clock, run hostile programs; about ten minutes
+chaos: ## reliability tests: kill daemons, cut the power (needs the Debian package strace), fill the disk, remove files, change the clock, run hostile programs; about ten minutes
 	$(GO) run ./proofs/crash -kills 50
 	$(GO) run ./proofs/soak -time 1m -idle 0 -rate 100
 	$(GO) run ./proofs/build '$(CURDIR)/bin/test'

@@ -264,9 +264,20 @@ func (w *Writer) flushName() error {
 	if w.named {
 		return nil
 	}
-	err := files.FlushDir(w.Dir)
-	w.named = err == nil
-	return err
+	if err := files.FlushDir(w.Dir); err != nil {
+		return err
+	}
+	if w.number == 1 { // the directory and the one above can be new, too
+		state := filepath.Dir(w.Dir)
+		if err := files.FlushDir(state); err != nil {
+			return err
+		}
+		if err := files.FlushDir(filepath.Dir(state)); err != nil && !errors.Is(err, fs.ErrPermission) {
+			return err
+		}
+	}
+	w.named = true
+	return nil
 }
 
 func (w *Writer) maxSize() int64 { return cmp.Or(w.MaxSize, fault.Less(int64(8<<20))) }

@@ -159,7 +159,8 @@ func (k *HeadKeeper) save(m *Manifest) error {
 }
 
 // replaceHead replaces the file. The content reaches the disk before the rename, so that a power cut leaves the
-// old head and never half of the new one.
+// old head and never half of the new one. The name reaches it before a line of the manifest does: a manifest without
+// a head is a change by another program.
 func replaceHead(dir string, h Head) error {
 	f, err := files.OpenRegular(filepath.Join(dir, newHeadFile), os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
 	if err != nil {
@@ -173,7 +174,10 @@ func replaceHead(dir string, h Head) error {
 		return err
 	}
 	step("before the head has its name")
-	return os.Rename(f.Name(), filepath.Join(dir, headFile))
+	if err := os.Rename(f.Name(), filepath.Join(dir, headFile)); err != nil {
+		return err
+	}
+	return files.FlushDir(dir)
 }
 
 // checkHead returns an error if the log does not match the saved head.

@@ -119,7 +119,7 @@ func (t *trial) deliveries(ctx context.Context) error {
 
 // records compares the stored Records with the answers that the agents got.
 func (t *trial) records(ctx context.Context) (err error) {
-	report, err := journal.Verify(ctx, t.journal(), journal.VerifyOptions{})
+	report, err := journal.Verify(ctx, t.journal(), journal.VerifyOptions{Limits: t.limits})
 	if err != nil {
 		return err
 	}

@@ -22,13 +22,18 @@ import (
 
 var bin string // the directory of the programs with faults
 
+// roles are what this program does instead of tests, if a variable of the environment has a text.
+var roles = map[string]func(text string) error{decider: decide}
+
 func TestMain(m *testing.M) {
-	if words := os.Getenv(decider); words != "" {
-		if err := decide(words); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+	for name, do := range roles {
+		if text := os.Getenv(name); text != "" {
+			if err := do(text); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+			return
 		}
-		return
 	}
 	dir, remove, err := programs.Dir(programs.Faults)
 	if err != nil {

@@ -7,7 +7,8 @@
 //	go test ./proofs/crash              # a short form, and other failures of a daemon
 //
 // Without sync, a Record must survive a killed daemon; with it also a power cut, which this
-// program cannot make. It can kill a daemon before the flush, and then no reply may have come.
+// program cannot make, but TestPowerCut can. It can kill a daemon before the flush, and then no
+// reply may have come.
 //
 // It builds grapnel with the build tag "faults", so that a process can die at named points:
 // before and after a commit, between storing an answer and sending its reply, while it reads the

@@ -18,6 +18,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
 	"github.com/grapnel-dev/grapnel/cmd/proofs/served"
+	"github.com/grapnel-dev/grapnel/internal/journal"
 )
 
 // A point is a named place in the code at which a daemon can die.
@@ -71,8 +72,9 @@ type trial struct {
 	chance    *rand.Rand
 	logf      func(format string, args ...any)
 	verbose   bool
-	sync      bool // the daemon flushes Records before it replies
-	loose     bool // Records may exist for calls without an answer
+	sync      bool           // the daemon flushes Records before it replies
+	loose     bool           // Records may exist for calls without an answer
+	limits    journal.Limits // of the policy
 
 	hits   map[string]int // kills by point
 	visits int            // the number of visits, for IDs
