@@ -46,7 +46,7 @@ written. The command needs a terminal and refuses below the process of an agent.
 			if err != nil {
 				return err
 			}
-			if err := files.Write(place.Policy, changed, info.Mode().Perm()); err != nil {
+			if err := files.WriteSync(place.Policy, changed, info.Mode().Perm()); err != nil {
 				return fmt.Errorf("cannot write your policy: %w", err)
 			}
 			_, err = fmt.Fprintf(c.Out, "%s is in force from the next event on\n", printable.Line(cli.Path(place.Policy)))

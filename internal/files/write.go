@@ -39,7 +39,7 @@ func WriteSync(name string, data []byte, mode fs.FileMode) error {
 
 // Create writes the file if it does not exist, and returns its content. If several processes
 // create the file at the same time, all get the content of one of them, on a file system with
-// links. The file has the mode 0600.
+// links. A power cut leaves the whole content or no file. The file has the mode 0600.
 func Create(name string, data []byte) ([]byte, error) {
 	f, err := os.CreateTemp(filepath.Dir(name), Temporary+"*")
 	if err != nil {
@@ -47,6 +47,9 @@ func Create(name string, data []byte) ([]byte, error) {
 	}
 	defer func() { _ = os.Remove(f.Name()) }()
 	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		return nil, err
 	}

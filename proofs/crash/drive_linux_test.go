@@ -312,20 +312,20 @@ func (n *node) flush(changes, moves int) {
 
 // A cut decides what is left of what was not flushed.
 type cut struct {
-	names func(moves int) int // how many of the first moves of a directory are left
+	move  func() bool         // whether a change of names is left
 	write func(change) change // what is left of a write; at < 0 = nothing
 }
 
 // cuts are kinds of power cuts.
 func cuts(r *rand.Rand) map[string]cut {
 	nothing := change{at: -1}
-	none, all := func(int) int { return 0 }, func(n int) int { return n }
+	none, all := func() bool { return false }, func() bool { return true }
 	return map[string]cut{
 		"nothing":        {none, func(change) change { return nothing }},
 		"only names":     {all, func(change) change { return nothing }},
 		"names and size": {all, func(c change) change { return change{c.at, make([]byte, len(c.text))} }},
 		"everything":     {all, func(c change) change { return c }},
-		"a part": {func(n int) int { return r.IntN(n + 1) }, func(c change) change {
+		"a part": {func() bool { return r.IntN(2) == 0 }, func(c change) change {
 			if n := len(c.text); n > 0 && r.IntN(3) == 0 {
 				return change{c.at, c.text[:r.IntN(n)]}
 			}
@@ -348,8 +348,10 @@ func (c cut) put(n *node, path string) error {
 		}
 		names := map[string]*node{}
 		apply(names, n.safe)
-		for _, m := range n.moves[:c.names(len(n.moves))] {
-			apply(names, m)
+		for _, m := range n.moves {
+			if c.move() {
+				apply(names, m)
+			}
 		}
 		for name, below := range names {
 			if err := c.put(below, filepath.Join(path, name)); err != nil {

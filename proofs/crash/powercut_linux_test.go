@@ -17,8 +17,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/proofs/served"
 	"github.com/grapnel-dev/grapnel/internal/journal"
+	"github.com/grapnel-dev/grapnel/local"
 )
 
 // worker is the variable that makes this test program do the work that is traced. It has the directory of the programs and
@@ -106,7 +108,9 @@ func TestPowerCut(t *testing.T) {
 			p := &powerCuts{T: t, trial: trialOf(t, root(t), policy+settings), settings: settings, chance: rand.New(rand.NewPCG(1, 2))}
 			if name == "retention" {
 				p.limits.MaxRecords = kept
-				p.fill(kept * 3 / 2)
+				if err := p.fill(kept * 3 / 2); err != nil {
+					t.Fatal(err)
+				}
 			}
 			p.run()
 			report, err := journal.Verify(t.Context(), p.journal(), journal.VerifyOptions{Limits: p.limits})
@@ -131,19 +135,19 @@ type powerCuts struct {
 	chance   *rand.Rand
 }
 
-// fill stores Records in segments of 64 KiB.
-func (p *powerCuts) fill(n int) {
-	w := journal.Writer{Dir: p.journal(), MaxSize: 64 << 10}
+// fill stores Records of calls in segments of 64 KiB.
+func (t *trial) fill(n int) error {
+	w := journal.Writer{Dir: t.journal(), MaxSize: 64 << 10}
 	for i := range n {
-		line := fmt.Sprintf(`{"id":"%08d","time":%q,"agent":"claude-code","event":"tool.before","input":{"tool_use_id":"old-%d","text":"%0500d"}}`, i, time.Now().Format(time.RFC3339Nano), i, i)
+		id := fmt.Sprintf("fill-%d-%d", len(t.asked), i)
+		line := fmt.Sprintf(`{"id":%q,"time":%q,"agent":"claude-code","event":"tool.before","input":{"tool_use_id":%q,"text":"%0500d"}}`, id, time.Now().Format(time.RFC3339Nano), id, i)
+		given := t.ask(id, "", false)
 		if _, err := w.Append([]byte(line)); err != nil {
-			p.Fatal(err)
+			return err
 		}
-		p.ask(fmt.Sprintf("old-%d", i), "", false)
+		given()
 	}
-	if err := w.Close(); err != nil {
-		p.Fatal(err)
-	}
+	return w.Close()
 }
 
 // trace runs the work and returns the file with its system calls.
@@ -165,7 +169,7 @@ func (p *powerCuts) trace() string {
 }
 
 // perKind is how often each kind of cut is tried, about. With a higher number than changes, each is tried at each change.
-const perKind = 60
+const perKind = 40
 
 // run does the work, and tries cuts at random changes of the disk.
 func (p *powerCuts) run() {
@@ -232,6 +236,13 @@ func (p *powerCuts) check(dir string, answered map[string]bool, daemon bool) err
 	if report, err := journal.Verify(p.Context(), t.journal(), journal.VerifyOptions{Limits: t.limits}); err != nil && !errors.Is(err, journal.ErrNothing) || !report.OK() {
 		return fmt.Errorf("after the power cut: %v, %w", report.Findings, err)
 	}
+	place, err := local.Locate(dir, "")
+	if err != nil {
+		return err
+	}
+	if place.Identity().Machine == "" || place.Approvals().Digest(&grapnel.Event{Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: "Bash"}}) == "" {
+		return errors.New("the machine has no ID, or no key for digests")
+	}
 	for id := range p.asked { // of the time before the work
 		t.ask(id, "", false)
 	}
@@ -250,6 +261,9 @@ func (p *powerCuts) check(dir string, answered map[string]bool, daemon bool) err
 		return err
 	}
 	given()
+	if err := t.fill(20); err != nil { // positions of lost lines have other lines
+		return err
+	}
 	if err := t.update(p.Context(), daemon); err != nil {
 		return err
 	}
