@@ -289,6 +289,14 @@ func Broken(err error) bool {
 		return true
 	}
 	e, ok := errors.AsType[*sqlite.Error](err)
-	return ok && (e.Code()&0xff == sqlite3.SQLITE_CORRUPT || e.Code()&0xff == sqlite3.SQLITE_NOTADB ||
-		e.Code() == sqlite3.SQLITE_IOERR_SHORT_READ) // the end of the file is missing
+	if !ok {
+		return false
+	}
+	switch e.Code() & 0xff {
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+		return true
+	case sqlite3.SQLITE_ERROR: // a word index reports damage without a code of its own
+		return strings.Contains(e.Error(), "invalid fts5 file format")
+	}
+	return e.Code() == sqlite3.SQLITE_IOERR_SHORT_READ // the end of the file is missing
 }

@@ -30,25 +30,29 @@ func damages(p *place, former []byte) map[string]func() error {
 			_ = errors.Join(os.Remove(p.db()+"-wal"), os.Remove(p.db()+"-shm"), os.Remove(p.Index+"/index.lock"))
 			return os.Remove(p.db())
 		},
-		"the directory": func() error { return errors.Join(os.Rename(p.Index, p.Index+".gone"), os.RemoveAll(p.Index+".gone")) },
-		"moved away":    func() error { return os.Rename(p.db(), p.db()+".moved") },
-		"replaced":      func() error { return p.replace(bytes.Repeat([]byte("no database "), 1000)) },
-		"a former one":  func() error { return p.replace(former) },
-		"truncated":     func() error { return os.Truncate(p.db(), 5000) },
-		"empty":         func() error { return os.Truncate(p.db(), 0) },
-		"another version": func() error {
-			other := p.db() + ".version"
-			err := os.WriteFile(other, former, 0o600)
-			if err == nil {
-				var db *sql.DB
-				if db, err = sql.Open("sqlite", other); err == nil {
-					_, err = db.ExecContext(context.Background(), "PRAGMA user_version = 99")
-					err = errors.Join(err, db.Close())
-				}
-			}
-			return errors.Join(err, os.Rename(other, p.db()))
-		},
+		"the directory":      func() error { return errors.Join(os.Rename(p.Index, p.Index+".gone"), os.RemoveAll(p.Index+".gone")) },
+		"moved away":         func() error { return os.Rename(p.db(), p.db()+".moved") },
+		"replaced":           func() error { return p.replace(bytes.Repeat([]byte("no database "), 1000)) },
+		"a former one":       func() error { return p.replace(former) },
+		"truncated":          func() error { return os.Truncate(p.db(), 5000) },
+		"empty":              func() error { return os.Truncate(p.db(), 0) },
+		"another version":    func() error { return p.replaceChanged(former, "PRAGMA user_version = 99") },
+		"words of no format": func() error { return p.replaceChanged(former, "DELETE FROM words_config") },
 	}
+}
+
+// replaceChanged puts a database in the place of the index after a statement has changed it.
+func (p *place) replaceChanged(content []byte, statement string) error {
+	other := p.db() + ".changed"
+	if err := os.WriteFile(other, content, 0o600); err != nil {
+		return err
+	}
+	db, err := sql.Open("sqlite", other)
+	if err != nil {
+		return err
+	}
+	_, err = db.ExecContext(context.Background(), statement)
+	return errors.Join(err, db.Close(), os.Rename(other, p.db()))
 }
 
 // worn returns a log of which the index has a part, and what the index was before.
