@@ -169,7 +169,7 @@ func (p *powerCuts) trace() string {
 }
 
 // perKind is how often each kind of cut is tried, about. With a higher number than changes, each is tried at each change.
-const perKind = 40
+const perKind = 25
 
 // run does the work, and tries cuts at random changes of the disk.
 func (p *powerCuts) run() {
