@@ -34,15 +34,8 @@ func setupVerify(ctx context.Context, s *setup) error {
 	if _, err := journal.Seal(place.Journal()); err != nil {
 		return err
 	}
-	log, err := journal.Open(place.Journal(), time.Time{})
+	names, err := filepath.Glob(filepath.Join(place.Journal(), "0*.jsonl"))
 	if err != nil {
-		return err
-	}
-	var names []string
-	for _, segment := range log.Segments() {
-		names = append(names, filepath.Join(place.Journal(), segment.Name()))
-	}
-	if err := log.Close(); err != nil {
 		return err
 	}
 	s.paths[0].subject = newSeries("grapnel log verify", func() (float64, error) {

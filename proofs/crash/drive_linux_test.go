@@ -26,7 +26,7 @@ type drive struct {
 	dir     string              // other paths are ignored
 	above   *node               // has only the name of dir
 	waiting map[string]flushing // flushes that have begun, by thread
-	written []string            // files that are not in dir, once for each write
+	written map[string]bool     // files that are not in dir, and were written
 }
 
 // A node is a file, a directory or a link.
@@ -62,7 +62,7 @@ func newDir() *node { return &node{names: map[string]*node{}, safe: map[string]*
 
 // newDrive returns the drive before the first call: dir is a copy of the directory begin, and its name is not flushed.
 func newDrive(dir, begin string) (*drive, error) {
-	d := &drive{dir: dir, above: newDir(), waiting: map[string]flushing{}}
+	d := &drive{dir: dir, above: newDir(), waiting: map[string]flushing{}, written: map[string]bool{}}
 	top, err := load(begin)
 	d.above.move(map[string]*node{filepath.Base(dir): top})
 	return d, err
@@ -161,7 +161,7 @@ func (d *drive) call(name, args string, begun flushing) (changed bool, err error
 		n := d.file(args)
 		if n == nil {
 			if m := fileOf.FindStringSubmatch(args); m != nil {
-				d.written = append(d.written, text(m[1]))
+				d.written[text(m[1])] = true
 			}
 			return false, nil
 		}
@@ -317,7 +317,7 @@ type cut struct {
 }
 
 // cuts are kinds of power cuts.
-func cuts(r *rand.Rand) map[string]cut {
+func cuts() map[string]cut {
 	nothing := change{at: -1}
 	none, all := func() bool { return false }, func() bool { return true }
 	return map[string]cut{
@@ -325,11 +325,11 @@ func cuts(r *rand.Rand) map[string]cut {
 		"only names":     {all, func(change) change { return nothing }},
 		"names and size": {all, func(c change) change { return change{c.at, make([]byte, len(c.text))} }},
 		"everything":     {all, func(c change) change { return c }},
-		"a part": {func() bool { return r.IntN(2) == 0 }, func(c change) change {
-			if n := len(c.text); n > 0 && r.IntN(3) == 0 {
-				return change{c.at, c.text[:r.IntN(n)]}
+		"a part": {func() bool { return rand.IntN(2) == 0 }, func(c change) change {
+			if n := len(c.text); n > 0 && rand.IntN(3) == 0 {
+				return change{c.at, c.text[:rand.IntN(n)]}
 			}
-			if r.IntN(2) == 0 {
+			if rand.IntN(2) == 0 {
 				return nothing
 			}
 			return c
@@ -369,8 +369,8 @@ func (c cut) put(n *node, path string) error {
 	return os.WriteFile(path, data, 0o600)
 }
 
-// same returns an error if the drive is not what a directory has. Files that are mapped into memory differ.
-func (d *drive) same(n *node, path string) error {
+// same returns an error if a directory on disk has something else. Files that are mapped into memory differ.
+func (n *node) same(path string) error {
 	entries, err := os.ReadDir(path)
 	if err != nil {
 		return err
@@ -383,7 +383,7 @@ func (d *drive) same(n *node, path string) error {
 		case below == nil:
 			return fmt.Errorf("the drive does not have %s", name)
 		case e.IsDir():
-			if err := d.same(below, name); err != nil {
+			if err := below.same(name); err != nil {
 				return err
 			}
 		case e.Type().IsRegular() && !strings.HasSuffix(name, "-shm"):

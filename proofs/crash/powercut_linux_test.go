@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -55,8 +56,7 @@ func work(words string) error {
 			return err
 		}
 		for range 4 {
-			err = errors.Join(err, calls(4, 4))
-			time.Sleep(100 * time.Millisecond) // for the index
+			err = errors.Join(err, calls(4, 4), newTrial(bin, root, 1).settled(ctx))
 		}
 		return errors.Join(err, end(d))
 	}
@@ -105,7 +105,7 @@ func TestPowerCut(t *testing.T) {
 	for name, settings := range map[string]string{"not synced": "", "synced": synced, "retention": fmt.Sprintf("retention: {records: %d}\n", kept)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := &powerCuts{T: t, trial: trialOf(t, root(t), policy+settings), settings: settings, chance: rand.New(rand.NewPCG(1, 2))}
+			p := &powerCuts{T: t, trial: trialOf(t, root(t), policy+settings), settings: settings}
 			if name == "retention" {
 				p.limits.MaxRecords = kept
 				if err := p.fill(kept * 3 / 2); err != nil {
@@ -132,7 +132,6 @@ type powerCuts struct {
 	*trial
 
 	settings string // of the policy
-	chance   *rand.Rand
 }
 
 // fill stores Records of calls in segments of 64 KiB.
@@ -178,33 +177,35 @@ func (p *powerCuts) run() {
 		p.Fatal(err)
 	}
 	trace := p.trace()
+	calls, err := os.ReadDir(answers(p.root))
+	if err != nil {
+		p.Fatal(err)
+	}
+	for _, call := range calls {
+		p.ask(call.Name(), "", true)
+	}
 	total := 0
 	d := p.follow(trace, begin, func(*drive) { total++ })
-	if err := d.same(d.find(p.state()), p.state()); err != nil {
+	if err := d.find(p.state()).same(p.state()); err != nil {
 		p.Fatal(err)
 	}
 	tried := 0
 	var all errgroup.Group
 	all.SetLimit(8)
 	p.follow(trace, begin, func(d *drive) {
-		for kind, c := range cuts(p.chance) {
-			if p.chance.IntN(total) >= perKind {
+		for kind, c := range cuts() {
+			if rand.IntN(total) >= perKind {
 				continue
 			}
-			dir, answered := root(p.T), map[string]bool{}
+			dir := root(p.T)
 			if err := c.put(d.above, dir); err != nil {
 				p.Error(err)
 			}
-			for _, file := range d.written {
-				if at, id := filepath.Split(file); filepath.Clean(at) == answers(p.root) {
-					answered[id] = true
-				}
-			}
 			tried++
-			daemon := tried%10 == 0
+			written, daemon := maps.Clone(d.written), tried%10 == 0
 			all.Go(func() error {
-				if err := p.check(dir, answered, daemon); err != nil {
-					p.Errorf("%s, %d answers: %v", kind, len(answered), err)
+				if err := p.check(dir, written, daemon); err != nil {
+					p.Errorf("%s, after %d files: %v", kind, len(written), err)
 				}
 				return nil
 			})
@@ -226,15 +227,16 @@ func (p *powerCuts) follow(trace, begin string, do func(*drive)) *drive {
 	return d
 }
 
-// check checks what a power cut has left in a directory, before and after it is used again.
-func (p *powerCuts) check(dir string, answered map[string]bool, daemon bool) error {
+// check checks what a power cut has left in a directory, before and after it is used again. written has the files of the
+// answers so far.
+func (p *powerCuts) check(dir string, written map[string]bool, daemon bool) error {
 	t := newTrial(p.bin, dir, 1)
 	t.limits = p.limits
 	if err := t.prepare(policy + p.settings); err != nil {
 		return err
 	}
 	if report, err := journal.Verify(p.Context(), t.journal(), journal.VerifyOptions{Limits: t.limits}); err != nil && !errors.Is(err, journal.ErrNothing) || !report.OK() {
-		return fmt.Errorf("after the power cut: %v, %w", report.Findings, err)
+		return errors.Join(fmt.Errorf("after the power cut: %v", report.Findings), err)
 	}
 	place, err := local.Locate(dir, "")
 	if err != nil {
@@ -243,13 +245,8 @@ func (p *powerCuts) check(dir string, answered map[string]bool, daemon bool) err
 	if place.Identity().Machine == "" || place.Approvals().Digest(&grapnel.Event{Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: "Bash"}}) == "" {
 		return errors.New("the machine has no ID, or no key for digests")
 	}
-	for id := range p.asked { // of the time before the work
-		t.ask(id, "", false)
-	}
-	for i := range 100 {
-		id := fmt.Sprintf("call-%d", i)
-		given := t.ask(id, "", true)
-		if answered[id] && p.settings == synced {
+	for id, a := range p.asked {
+		if given := t.ask(id, "", a.blocked); p.settings == synced && written[filepath.Join(answers(p.root), id)] {
 			given()
 		}
 	}

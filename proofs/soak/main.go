@@ -9,7 +9,7 @@
 // its log, and at the end the unanswered events and the times of the replies. Before that, it
 // measures the idle daemon for a while.
 //
-// The exit status is 1 if an idle daemon uses more than 10 MB of private memory or 0.1 % of a CPU, or if open
+// The exit status is 1 if an idle daemon uses more than 44 MB, 10 MB of private memory or 0.1 % of a CPU, or if open
 // files, goroutines or memory grow by more than a bound between the first and the last part of
 // the run.
 package main
@@ -42,6 +42,7 @@ import (
 // Upper limits for a daemon. The idle daemon has answered some events before.
 const (
 	idlePrivate = 10_000_000 // bytes, see served.Use
+	idleRSS     = 44_000_000 // bytes; it changes by up to 3 MB with the pages of the program that the kernel maps
 	idleCPU     = 0.001      // share of one CPU
 
 	moreRSS        = 24_000_000 // bytes between the first third of a run and the last
@@ -225,6 +226,9 @@ func (s *soak) idle(ctx context.Context) error {
 	var errs []error
 	if after.Private > idlePrivate {
 		errs = append(errs, fmt.Errorf("the idle daemon uses %.1f MB of private memory, the maximum is %.0f", float64(after.Private)/1e6, idlePrivate/1e6))
+	}
+	if after.RSS > idleRSS {
+		errs = append(errs, fmt.Errorf("the idle daemon uses %.1f MB, the maximum is %.0f", float64(after.RSS)/1e6, idleRSS/1e6))
 	}
 	// 10 ms more are work that is due once, such as the head of the log.
 	if cpu > idleCPU+0.01/time.Since(begun).Seconds() {
